@@ -1,0 +1,115 @@
+"""Every error of lakehouse, in one tree, grouped by what the operator does next.
+
+    LakehouseError
+    ├── DataError              exit 1   look at the data: the table and the bookmark are as they were
+    │   ├── UnreadableObject            one landing object cannot be read as declared: it is quarantined
+    │   ├── GateFailed                  a gate refused the batch
+    │   ├── TargetDamaged               the target breaks a rule of ours (NULL or doubled live keys)
+    │   ├── CountsDiffer                a reconciliation equation does not hold
+    │   └── Detached                    somebody rolled the table back or replaced it
+    ├── UsageError             exit 2   change the command, the declaration or the environment
+    │   ├── DeclarationError            a declaration is wrong: file:line:column: field
+    │   ├── ConfigurationError          credentials, bucket, catalog, environment
+    │   └── NotAvailable                a feature that does not exist yet
+    ├── RetryLater             exit 3   run the same command again, nothing was changed
+    │   ├── Unavailable                 a service does not answer
+    │   ├── LeaseHeld                   another load of this table is running
+    │   ├── Conflict                    others committed first, again and again
+    │   └── ObjectChanged               a landing object was overwritten while we worked: plan again
+    └── OutcomeUnknown         exit 4   a commit was sent and nobody could say whether it landed
+
+Messages are lower case, name the object and the value as `key=value`, and end in the next command where there is
+one (`next`). Foreign exceptions are translated once, in the module where they enter. This module never does I/O.
+"""
+
+from __future__ import annotations
+
+
+class LakehouseError(Exception):
+    """Root of the tree. `exit_code` is what the command line returns; `next` is the command that helps."""
+
+    exit_code = 70
+
+    def __init__(self, message: str, *, next: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.next = next
+
+    def __str__(self) -> str:
+        return f"{self.message}\nnext: {self.next}" if self.next else self.message
+
+
+class DataError(LakehouseError):
+    """The data is wrong; nothing was changed."""
+
+    exit_code = 1
+
+
+class UnreadableObject(DataError):
+    """A landing object that cannot be read as declared; it is quarantined and the others go on."""
+
+
+class GateFailed(DataError):
+    """A gate refused the batch before the merge."""
+
+
+class TargetDamaged(DataError):
+    """The target holds rows that break a rule the merge relies on."""
+
+
+class CountsDiffer(DataError):
+    """A reconciliation equation does not hold."""
+
+
+class Detached(DataError):
+    """The target no longer descends from the snapshot that the bookmark stands on."""
+
+
+class UsageError(LakehouseError):
+    """The command, the declaration or the environment has to change."""
+
+    exit_code = 2
+
+
+class DeclarationError(UsageError):
+    """A declaration is wrong; the message starts with `file:line:column: field`."""
+
+
+class ConfigurationError(UsageError):
+    """Credentials, bucket, catalog or an environment variable is wrong or missing."""
+
+
+class NotAvailable(UsageError):
+    """A field, a value or a command whose feature does not exist yet."""
+
+
+class RetryLater(LakehouseError):
+    """Nothing was changed; the same command may succeed later."""
+
+    exit_code = 3
+
+
+class Unavailable(RetryLater):
+    """A service does not answer, or answers 5xx or 429."""
+
+
+class LeaseHeld(RetryLater):
+    """Another load of the same table holds the lease."""
+
+
+class Conflict(RetryLater):
+    """The commit lost against others more often than we retry."""
+
+
+class ObjectChanged(RetryLater):
+    """A landing object no longer has the planned ETag; the batch must be planned again."""
+
+    def __init__(self, message: str, *, uri: str, next: str = "") -> None:
+        super().__init__(message, next=next)
+        self.uri = uri
+
+
+class OutcomeUnknown(LakehouseError):
+    """A commit was sent and reading back did not settle whether it landed."""
+
+    exit_code = 4

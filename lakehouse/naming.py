@@ -1,0 +1,112 @@
+"""Every key, path and stored name of lakehouse is made here and nowhere else. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from urllib.parse import quote
+
+SUMMARY = "lakehouse."
+BATCH_ID = "lakehouse.batch-id"
+ATTEMPT_ID = "lakehouse.attempt-id"
+CONTEXT = "lakehouse.context"
+BOOKMARK_VERSION = "lakehouse.bookmark-version"
+MANIFEST = "lakehouse.manifest"
+MANIFEST_SHA256 = "lakehouse.manifest-sha256"
+MAINTAIN = "lakehouse.maintain"
+
+LINEAGE = {
+    "_batch_id": "string",
+    "_source_file": "string",
+    "_source_line": "long",
+    "_source_mtime": "timestamptz",
+    "_source_date": "date",
+    "_ingested_at": "timestamptz",
+}
+"""Lineage columns of the target, in order, with their types."""
+
+STAGED_LINEAGE = ("_source_file", "_source_line", "_source_mtime", "_source_date")
+"""The lineage that differs by row and is therefore staged."""
+
+
+def tag(context: str) -> str:
+    """The tag that stands on the snapshot of the context's bookmark."""
+    return f"lakehouse.bookmark.{context}"
+
+
+def rows_key(count: str) -> str:
+    """Summary key of one row count."""
+    return f"lakehouse.rows-{count}"
+
+
+def quote_name(name: str) -> str:
+    """An SQL identifier for DuckDB, safe for any text."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quote_text(text: str) -> str:
+    """An SQL string literal for DuckDB, safe for any text without NUL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def batch_id(
+    *,
+    table_uuid: str,
+    context: str,
+    bookmark_version: int,
+    declaration: str,
+    mode: str,
+    identities: Iterable[tuple[str, str, str | None]],
+) -> str:
+    """32 hex digits: a retry of the same work is the same batch, whoever runs it (DESIGN §2)."""
+    parts = [table_uuid, context, bookmark_version, declaration, mode, [list(i) for i in identities]]
+    return hashlib.sha256(json.dumps(parts, ensure_ascii=True).encode()).hexdigest()[:32]
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+# State objects, relative to LAKEHOUSE_STATE. Catalog and table come from a declaration: quoted, so that no name can
+# climb out of its folder or collide with another.
+
+
+def table_root(catalog: str, table: str) -> str:
+    return f"{quote(catalog, safe='')}/{quote(table, safe='.')}/"
+
+
+def lease(catalog: str, table: str) -> str:
+    return table_root(catalog, table) + "lease.json"
+
+
+def incarnation_root(catalog: str, table: str, table_uuid: str) -> str:
+    """Folder of one life of a table; dropped and recreated tables have another uuid and another folder."""
+    return table_root(catalog, table) + f"{table_uuid}/"
+
+
+def batch_folder(context: str, batch: str, attempt: str) -> str:
+    return f"batches/{quote(context, safe='')}/{batch}/{attempt}/"
+
+
+def attempt_record(attempt: str) -> str:
+    return f"attempts/{attempt}.json"
+
+
+def staging_folder(batch: str, attempt: str) -> str:
+    return f"staging/{batch}/{attempt}/"
+
+
+# Dagster names.
+
+
+def pool(namespace: str, table: str) -> str:
+    return f"{namespace}__{table}"
+
+
+def sensor(namespace: str, table: str) -> str:
+    return f"{namespace}__{table}_landing"
+
+
+def schedule(namespace: str, table: str) -> str:
+    return f"{namespace}__{table}_daily"
