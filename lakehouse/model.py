@@ -290,7 +290,10 @@ class BatchReceipt:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a load reports, also on failure. `seconds` maps a step's name to wall-clock seconds."""
+    """What a load reports, also on failure. `seconds` maps a step's name to wall-clock seconds.
+
+    `table_rows` counts the rows of the whole table after the load, from its manifests; None if that is not known.
+    """
 
     table: str
     context: str
@@ -310,3 +313,4 @@ class Receipt:
     warnings: tuple[str, ...] = ()
     error: str = ""
     exit_code: int = 0
+    table_rows: int | None = None

@@ -89,8 +89,21 @@ def batch_folder(context: str, batch: str, attempt: str) -> str:
     return f"batches/{quote(context, safe='')}/{batch}/{attempt}/"
 
 
+def published_marker(context: str) -> str:
+    """Says, within one life of a table, that the context was published at least once."""
+    return f"published/{quote(context, safe='')}.json"
+
+
+def attempts_folder() -> str:
+    return "attempts/"
+
+
 def attempt_record(attempt: str) -> str:
     return f"attempts/{attempt}.json"
+
+
+def staging_root() -> str:
+    return "staging/"
 
 
 def staging_folder(batch: str, attempt: str) -> str:

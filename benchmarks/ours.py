@@ -1,0 +1,82 @@
+"""Runs our loader in a process of its own, as a user's run does: `python -m benchmarks.ours TABLE first|timed`.
+
+`first` loads the days that the target starts from, `timed` the new day. Prints one JSON object: seconds of the whole
+load (from reading the declaration to the ledger; imports and process start not counted), peak memory, receipt.
+The environment names the stack; LAKEHOUSE_ASSETS the folder of the declarations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import dataclasses
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks.machine import peak_rss_bytes
+from benchmarks.workload import BUCKET, FIRST_DAY, NEW_DAY, Workload, first_days, landing_prefix
+from lakehouse.declaration import find_declaration
+from lakehouse.ingest import LoadRequest, ingest
+from lakehouse.model import Receipt, Window
+from lakehouse.services import open_services
+
+WINDOWS = {"first": Window(FIRST_DAY, first_days()[-1]), "timed": Window(NEW_DAY, NEW_DAY)}
+
+
+def declaration_text(table: str, workload: Workload) -> str:
+    """The declaration of a benchmark table. `input_date` is a column of the file, so an update stays in its partition."""
+    return f"""\
+type: lakehouse.components.IcebergTable
+attributes:
+  table: {table}
+  source:
+    uri: s3://{BUCKET}/{landing_prefix(workload)}
+    partition: landing_date=%Y-%m-%d
+    files: "*.csv"
+    format: {{type: csv}}
+  columns:
+    order_id: {{type: bigint, required: true}}
+    customer_id: string
+    amount: decimal(12,2)
+    status: string
+    order_time: timestamptz
+    input_date: date
+    note: string
+  key: [order_id]
+  order_by: [order_time]
+  partition_by: [input_date]
+  gates: {{max_rejected_ratio: 0.1}}
+  start_date: {FIRST_DAY:%Y-%m-%d}
+"""
+
+
+def load(table: str, window: Window, env: Mapping[str, str]) -> Receipt:
+    """One load of the dates of `window`, from the declaration's file to the ledger."""
+    declaration = find_declaration(Path(env["LAKEHOUSE_ASSETS"]), table, env)
+    return ingest(declaration, LoadRequest(window=window, run_id="benchmark"), open_services(env))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.ours", description=__doc__)
+    parser.add_argument("table")
+    parser.add_argument("part", choices=tuple(WINDOWS))
+    parser.add_argument("--profile", type=Path, help="write what cProfile saw to this file; slows the load")
+    arguments = parser.parse_args()
+    profile = cProfile.Profile() if arguments.profile else None
+    started = time.perf_counter()
+    if profile:
+        profile.enable()
+    receipt = load(arguments.table, WINDOWS[arguments.part], os.environ)
+    if profile:
+        profile.disable()
+        profile.dump_stats(arguments.profile)
+    seconds = time.perf_counter() - started
+    result = {"seconds": seconds, "rss_bytes": peak_rss_bytes(), "receipt": dataclasses.asdict(receipt)}
+    print(json.dumps(result, default=str))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,234 @@
+"""Runs one batch: read and stage, gate, merge, publish. Returns how it ended; only a published batch changed anything.
+
+Files of an attempt that ends unpublished stay where they are: invisible, and removed by maintenance under the rule of
+DESIGN §3, never here.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from lakehouse import naming
+from lakehouse.attempt import (
+    AttemptRecord,
+    clear_staging,
+    export_staging,
+    object_identities,
+    rejects_parquet,
+    write_record,
+)
+from lakehouse.batch.commit import Committed, commit_batch
+from lakehouse.batch.measure import measure
+from lakehouse.batch.staging import Staged, stage_objects
+from lakehouse.batch.stopwatch import Stopwatch
+from lakehouse.engines.duckdb import open_session
+from lakehouse.errors import ConfigurationError
+from lakehouse.faults import fault_point
+from lakehouse.gate import evaluate
+from lakehouse.merge import Superseded, supersede
+from lakehouse.model import (
+    DateCounts,
+    FileCounts,
+    GateResult,
+    Mode,
+    ObjectDecision,
+    ObjectOutcome,
+    Reference,
+    RowCounts,
+    State,
+)
+from lakehouse.position import Position
+from lakehouse.services import Services
+from lakehouse.state import write_rejects
+from lakehouse.storage import Storage
+
+if TYPE_CHECKING:
+    from lakehouse.declaration import Declaration
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTask:
+    """One batch of a plan on one position of its bookmark; `now` is when the load took its listing."""
+
+    declaration: Declaration
+    position: Position
+    objects: tuple[ObjectDecision, ...]
+    batch_id: str
+    attempt_id: str
+    run_id: str
+    mode: Mode
+    scheduled: bool
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """How a batch ended. CONFLICT: others committed first. NOTHING_TO_DO: no object of it could be fetched."""
+
+    state: State
+    task: BatchTask
+    rows: RowCounts = field(default_factory=RowCounts)
+    outcomes: tuple[ObjectOutcome, ...] = ()
+    dates: dict[str, DateCounts] = field(default_factory=dict)
+    files: FileCounts = field(default_factory=FileCounts)
+    gates: tuple[GateResult, ...] = ()
+    snapshot_id: int | None = None
+    manifest: Reference | None = None
+    failed: tuple[tuple[ObjectDecision, str], ...] = ()
+    changed: tuple[str, ...] = ()
+    detail: str = ""
+
+
+def run_batch(task: BatchTask, *, landing: Storage, services: Services, watch: Stopwatch) -> BatchResult:
+    """Stage the objects, ask the gates, merge and publish. Raises what the steps raise."""
+    with _engine_errors(services), _workspace(task, services) as folder, closing(_session(folder, services)) as con:
+        staged = stage_objects(
+            con,
+            task.declaration,
+            task.objects,
+            bookmark=task.position.bookmark,
+            landing=landing,
+            folder=folder / "landing",
+            now=task.now,
+            services=services,
+            watch=watch,
+        )
+        fault_point("after_stage")
+        if staged.changed or not staged.outcomes:
+            return BatchResult(State.NOTHING_TO_DO, task, failed=staged.failed, changed=staged.changed)
+        with watch.step("stage"):
+            superseded = supersede(con, task.declaration)
+            gates = _ask_gates(task, staged, superseded, landing=landing, services=services)
+        if not all(g.passed for g in gates):
+            return _blocked(con, task, staged, gates, folder=folder, services=services)
+        committed = commit_batch(
+            con,
+            task,
+            staged.outcomes,
+            superseded=superseded.rows,
+            gates=gates,
+            folder=folder,
+            services=services,
+            watch=watch,
+        )
+        if committed.snapshot_id is None:
+            return BatchResult(State.CONFLICT, task, failed=staged.failed)
+        return _published(task, staged, gates, committed, services)
+
+
+def _ask_gates(
+    task: BatchTask, staged: Staged, superseded: Superseded, *, landing: Storage, services: Services
+) -> tuple[GateResult, ...]:
+    measured = measure(
+        task.declaration,
+        staged.outcomes,
+        superseded=superseded,
+        bookmark=task.position.bookmark,
+        landing=landing,
+        services=services,
+        scheduled=task.scheduled,
+    )
+    return evaluate(task.declaration, measured, scheduled=task.scheduled)
+
+
+def _published(
+    task: BatchTask, staged: Staged, gates: tuple[GateResult, ...], committed: Committed, services: Services
+) -> BatchResult:
+    clear_staging(services.state, state_root(task, services))
+    return BatchResult(
+        State.COMMITTED,
+        task,
+        rows=committed.rows,
+        outcomes=committed.outcomes,
+        dates=committed.dates,
+        files=committed.files,
+        gates=gates,
+        snapshot_id=committed.snapshot_id,
+        manifest=committed.manifest,
+        failed=staged.failed,
+    )
+
+
+def _blocked(
+    con: duckdb.DuckDBPyConnection,
+    task: BatchTask,
+    staged: Staged,
+    gates: tuple[GateResult, ...],
+    *,
+    folder: Path,
+    services: Services,
+) -> BatchResult:
+    """Keep what an operator needs to look at; target and bookmark stay as they were."""
+    root = state_root(task, services)
+    place = root + naming.staging_folder(task.batch_id, task.attempt_id)
+    data = rejects_parquet(con, folder)
+    failed = [g for g in gates if not g.passed]
+    detail = "; ".join(
+        f"gate {g.name}: {g.value} is over {g.limit}" + (f" ({g.detail})" if g.detail else "") for g in failed
+    )
+    record = AttemptRecord(
+        attempt_id=task.attempt_id,
+        batch_id=task.batch_id,
+        context=task.declaration.context,
+        run_id=task.run_id,
+        bookmark_version=task.position.bookmark.version,
+        declaration=task.declaration.hash,
+        state=State.BLOCKED,
+        step="gate",
+        error=detail,
+        ended_at=services.now(),
+        objects=object_identities(task.objects),
+        gates=gates,
+        rejects=write_rejects(services.state, data, folder=place) if data else None,
+        staging=export_staging(con, services.state, place, folder),
+    )
+    write_record(services.state, root, record)
+    rows = sum((o.rows for o in staged.outcomes), RowCounts())
+    return BatchResult(
+        State.BLOCKED, task, rows=rows, outcomes=staged.outcomes, gates=gates, failed=staged.failed, detail=detail
+    )
+
+
+def state_root(task: BatchTask, services: Services) -> str:
+    return naming.incarnation_root(services.catalog_name, task.declaration.table, task.position.target.uuid)
+
+
+def _session(folder: Path, services: Services) -> duckdb.DuckDBPyConnection:
+    return open_session(spill=folder / "spill", memory_bytes=services.settings.memory_bytes)
+
+
+@contextmanager
+def _engine_errors(services: Services) -> Iterator[None]:
+    """What the engine cannot do for want of memory or disk is the environment's to change."""
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise ConfigurationError(
+            f"the batch does not fit: memory={services.settings.memory_bytes} bytes, spill={services.settings.spill}: "
+            f"{str(error).splitlines()[0]}",
+            next="raise LAKEHOUSE_MEMORY, give LAKEHOUSE_SPILL more room, or declare max_bytes for smaller batches",
+        ) from error
+    except duckdb.IOException as error:
+        raise ConfigurationError(
+            f"the spill folder cannot be used: {services.settings.spill}: {str(error).splitlines()[0]}",
+            next="point LAKEHOUSE_SPILL to a local folder with room",
+        ) from error
+
+
+@contextmanager
+def _workspace(task: BatchTask, services: Services) -> Iterator[Path]:
+    """A local folder of this attempt alone; another one killed by the system leaves its own behind."""
+    folder = services.settings.spill / f"lakehouse-{task.attempt_id}"
+    folder.mkdir(parents=True, mode=0o700)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

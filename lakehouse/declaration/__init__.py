@@ -1,0 +1,40 @@
+"""Declarations: the YAML that declares one table, read and checked without Dagster and without touching any service.
+
+One parser serves the command line and the Dagster component. It never reads data, buckets or catalogs.
+"""
+
+from __future__ import annotations
+
+from lakehouse.declaration.file_glob import match_glob
+from lakehouse.declaration.formats import CsvFormat, JsonlFormat, ParquetFormat
+from lakehouse.declaration.landing_pattern import LandingPattern
+from lakehouse.declaration.load import (
+    find_declaration,
+    load_declarations,
+    parse_declaration_file,
+    parse_declarations,
+    validate_all,
+)
+from lakehouse.declaration.model import CheckPolicy, Column, Declaration, ExpectedObjects, Gates
+from lakehouse.declaration.partition_field import PartitionField
+from lakehouse.declaration.source import Source
+
+__all__ = [
+    "CheckPolicy",
+    "Column",
+    "CsvFormat",
+    "Declaration",
+    "ExpectedObjects",
+    "Gates",
+    "JsonlFormat",
+    "LandingPattern",
+    "ParquetFormat",
+    "PartitionField",
+    "Source",
+    "find_declaration",
+    "load_declarations",
+    "match_glob",
+    "parse_declaration_file",
+    "parse_declarations",
+    "validate_all",
+]

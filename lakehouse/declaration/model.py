@@ -1,0 +1,258 @@
+"""The declaration of one table, as a frozen value. Pure; knows neither YAML nor files nor Dagster.
+
+Fields of features that do not exist yet are here too, so that another value than their default is refused by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, PlainValidator, PrivateAttr, model_validator
+
+from lakehouse.declaration.fields import (
+    Change,
+    Count,
+    Cron,
+    Day,
+    FolderName,
+    Group,
+    Name,
+    Owner,
+    Positive,
+    Ratio,
+    Switch,
+    Table,
+    TagKey,
+    TagValue,
+    Text,
+    TimeOfDay,
+    TypeOfColumn,
+    Values,
+    Zone,
+    later,
+    only,
+)
+from lakehouse.declaration.partition_field import PartitionField, parse_partition_field
+from lakehouse.declaration.problem import Position
+from lakehouse.declaration.source import Source
+
+COLUMN_NAME = "\0name"
+"""Where a column's name is put for validation: no field of a column can be called like this."""
+
+CHECKS = {
+    "counts_reconcile": {"severity": "error", "blocking": True},
+    "keys_unique": {"severity": "error", "blocking": True},
+    "gates": {"severity": "error", "blocking": True},
+    "objects_complete": {"severity": "error", "blocking": False},
+    "late_arrivals": {"severity": "warn", "blocking": False},
+    "freshness": {"severity": "warn", "blocking": False},
+}
+"""Every check of a table with the policy it has where none is declared."""
+
+
+class Column(Values):
+    """One column of the target. `source_name` is its name in the file, `from_path` where in the path it is instead."""
+
+    name: Name = Field(alias=COLUMN_NAME)
+    type: TypeOfColumn
+    required: Switch = False
+    source_name: Text = Field(alias="from", min_length=1)
+    from_path: FolderName | None = None
+    pii: Annotated[Literal[False], later(True)] = False
+    mixed: Annotated[None, only(None)] = None
+    date_format: Annotated[None, only(None)] = None
+    timestamp_format: Annotated[None, only(None)] = None
+    timezone: Annotated[None, only(None)] = None
+    dst_overlap: Annotated[None, only(None)] = None
+    booleans: Annotated[None, only(None)] = None
+    binary: Annotated[None, only(None)] = None
+    null_values: Annotated[None, only(None)] = None
+    decimal: Annotated[None, only(None)] = None
+    thousands: Annotated[None, only(None)] = None
+
+
+class ExpectedObjects(Values):
+    """How many objects a landing date has, and by which time of the day."""
+
+    min: Positive
+    by: TimeOfDay = None
+
+
+class Gates(Values):
+    """Limits of a batch, checked before the merge. Ratios are 0 to 1; None asks for nothing."""
+
+    max_rejected_ratio: Ratio = 0.0
+    max_duplicate_ratio: Ratio | None = None
+    max_conflicting_duplicates: Count | None = None
+    row_count_change: Change | None = None
+    expected_objects: ExpectedObjects | None = None
+    control_file: Annotated[Text, Field(min_length=1)] | None = None
+
+
+class CheckPolicy(Values):
+    """What a failing check means."""
+
+    severity: Literal["warn", "error"]
+    blocking: Switch
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a declaration stands: `document` counts the YAML documents of the file from 0."""
+
+    path: Path
+    position: Position
+    document: int
+
+
+def _named_columns(value: object) -> object:
+    """`{id: bigint, n: {type: int}}` as a list of mappings that hold their name and their name in the file."""
+    if not isinstance(value, dict):
+        return value
+    return [
+        {"from": name, **spec, COLUMN_NAME: name}
+        if isinstance(spec, dict)
+        else {"from": name, "type": spec, COLUMN_NAME: name}
+        for name, spec in value.items()
+    ]
+
+
+def _partition_field(value: object) -> PartitionField:
+    if not isinstance(value, str):
+        raise ValueError("expected a column or a transform such as day(order_time)")
+    return parse_partition_field(value)
+
+
+def _all_policies(value: object) -> object:
+    if not isinstance(value, dict):
+        return value
+    given = {
+        name: {**CHECKS.get(name, {}), **policy} if isinstance(policy, dict) else policy
+        for name, policy in value.items()
+    }
+    return {**{name: policy for name, policy in CHECKS.items() if name not in given}, **given}
+
+
+CheckName = Literal["counts_reconcile", "keys_unique", "gates", "objects_complete", "late_arrivals", "freshness"]
+
+
+class Declaration(Values):
+    """One table: where its rows come from, what they look like, how they are merged, checked and scheduled.
+
+    Equal if every field is, wherever it was declared.
+    """
+
+    table: Table
+    description: Text = ""
+    owners: tuple[Owner, ...] = ()
+    group: Group | None = None
+    tags: Mapping[TagKey, TagValue] = Field(default_factory=dict)
+    source: Source
+    sources: Annotated[None, only(None)] = None
+    columns: Annotated[tuple[Column, ...], BeforeValidator(_named_columns), Field(min_length=1)]
+    unknown_columns: Annotated[Literal["reject", "ignore"], later("add", "rescue")] = "reject"
+    sql: Annotated[None, only(None)] = None
+    write: Annotated[Literal["upsert"], later("snapshot", "replace_partition", "append")] = "upsert"
+    key: Annotated[tuple[Text, ...], Field(min_length=1)]
+    order_by: Annotated[tuple[Text, ...], Field(min_length=1), later("arrival")]
+    delete_when: Annotated[None, only(None)] = None
+    deletes: Annotated[Literal["hard"], later("soft")] = "hard"
+    max_deleted_ratio: Annotated[float, only(0.1)] = 0.1
+    partition_by: tuple[Annotated[PartitionField, PlainValidator(_partition_field)], ...] = ()
+    lineage: Switch = True
+    location: Annotated[None, only(None)] = None
+    table_properties: Annotated[Mapping[str, str], only({})] = Field(default_factory=dict)
+    gates: Gates = Gates()
+    tolerance: Count = 0
+    schedule: Cron | None = None
+    timezone: Zone = "UTC"
+    start_date: Day
+    backfill: Literal["partition", "range"] = "partition"
+    timeout_minutes: Positive = 60
+    checks: Annotated[Mapping[CheckName, CheckPolicy], BeforeValidator(_all_policies)] = Field(
+        default_factory=dict, validate_default=True
+    )
+    engine: Annotated[Literal["duckdb"], later("spark", "auto")] = "duckdb"
+    catalog: Annotated[Text, Field(min_length=1)] | None = None
+    _origin: Origin | None = PrivateAttr(default=None)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_bookmark(cls, data: object) -> object:
+        """The context of an only source is the table's own name unless one is given."""
+        if not isinstance(data, dict) or not isinstance(source := data.get("source"), dict):
+            return data
+        if source.get("bookmark") is not None:
+            return data
+        table = data.get("table")
+        name = table.rpartition(".")[2] if isinstance(table, str) else ""
+        # an invalid table has a finding of its own
+        return {**data, "source": {**source, "bookmark": name if re.fullmatch(r"[A-Za-z0-9_]+", name) else "unknown"}}
+
+    @property
+    def namespace(self) -> str:
+        return self.table.rpartition(".")[0]
+
+    @property
+    def name(self) -> str:
+        return self.table.rpartition(".")[2]
+
+    @property
+    def context(self) -> str:
+        """The name of the source's position."""
+        return self.source.bookmark
+
+    @cached_property
+    def hash(self) -> str:
+        """16 hex digits over what changes the read or the result; owners, gates, bounds and schedules do not.
+
+        Defaults are left out, so that a new field does not make every loaded object look outdated.
+        """
+        what = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, include=_HASHED)
+        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def path(self) -> Path:
+        """The file it was declared in."""
+        return self._origin.path if self._origin else Path()
+
+    @property
+    def line(self) -> int:
+        """The line of `table:`, 1-based; 0 if it was not read from a file."""
+        return self.position.line
+
+    @property
+    def document(self) -> int:
+        """Which YAML document of the file it is, counted from 0."""
+        return self._origin.document if self._origin else 0
+
+    @property
+    def position(self) -> Position:
+        """Where `table:` has its value."""
+        return self._origin.position if self._origin else Position(0, 0)
+
+    def at(self, origin: Origin) -> Declaration:
+        """The same declaration, standing there."""
+        placed = self.model_copy()
+        placed._origin = origin
+        return placed
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Declaration) and self.model_dump() == other.model_dump()
+
+    def __hash__(self) -> int:
+        return hash((self.table, self.hash))
+
+
+_HASHED: dict[str, set[str] | bool] = {
+    "source": {"uri", "partition", "files", "format", "on_overwrite"},
+    **dict.fromkeys(("columns", "unknown_columns", "sql", "write", "key", "order_by"), True),
+    **dict.fromkeys(("delete_when", "deletes", "lineage"), True),
+}

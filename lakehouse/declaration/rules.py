@@ -1,0 +1,166 @@
+"""Rules between the fields of one declaration. Pure.
+
+They look at the raw mapping, not at the model: a mistake in one field must not hide the mistakes between the others.
+Values of a wrong kind are passed over, the model has refused them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakehouse.declaration.fields import show
+from lakehouse.declaration.partition_field import TIME_TRANSFORMS, PartitionField, fits, fitting, parse_partition_field
+from lakehouse.declaration.problem import Finding, nearest
+from lakehouse.naming import LINEAGE
+from lakehouse.types import ColumnType, parse_type
+
+
+@dataclass(frozen=True, slots=True)
+class _Raw:
+    """The parts of the raw attributes that rules speak about, empty where they are wrong."""
+
+    columns: Mapping[str, Mapping[str, Any]]
+    types: Mapping[str, ColumnType]
+    source: Mapping[str, Any]
+    format: Mapping[str, Any]
+
+
+def broken_rules(attributes: Mapping[str, Any]) -> Iterator[Finding]:
+    """Every rule between fields that `attributes`, straight from the file, break."""
+    given = _mapping(attributes.get("columns"))
+    columns = {name: spec if isinstance(spec, dict) else {"type": spec} for name, spec in given.items()}
+    source = _mapping(attributes.get("source"))
+    types = {name: found for name, spec in columns.items() if (found := _type(spec.get("type")))}
+    raw = _Raw(columns, types, source, _mapping(source.get("format")))
+    yield from _column_names(raw)
+    yield from _paths(raw)
+    if columns:
+        yield from _key(attributes.get("key"), raw)
+        yield from _order(attributes.get("order_by"), raw)
+        yield from _partition_fields(attributes.get("partition_by"), raw)
+    yield from _format_characters(raw)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: object) -> list[tuple[int, str]]:
+    return [(i, item) for i, item in enumerate(value) if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def _type(value: object) -> ColumnType | None:
+    try:
+        return parse_type(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _column_names(raw: _Raw) -> Iterator[Finding]:
+    seen: dict[str, str] = {}
+    read: dict[str, str] = {}
+    for name, spec in raw.columns.items():
+        place = ("columns", name)
+        if name.lower() in LINEAGE:
+            yield Finding(place, "the name belongs to a lineage column; choose another name", at_key=True)
+        if "." in name:
+            yield Finding(
+                place, "a column name has no dot; rename it, with `from` for its name in the file", at_key=True
+            )
+        if first := seen.get(name.lower()):
+            yield Finding(
+                place, f"the column name differs from {first} by case alone; choose another name", at_key=True
+            )
+        seen.setdefault(name.lower(), name)
+        if "from_path" in spec:
+            continue
+        origin = spec.get("from", name)
+        if isinstance(origin, str) and (first := read.setdefault(origin, name)) != name:
+            yield Finding((*place, "from"), f"{show(origin)} is read into {first} already; keep one of them")
+
+
+def _paths(raw: _Raw) -> Iterator[Finding]:
+    for name, spec in raw.columns.items():
+        if spec.get("from_path") is None:
+            continue
+        if spec.get("from") is not None:
+            place = ("columns", name, "from")
+            yield Finding(place, "a column comes from the file or from the path; keep `from` or `from_path`")
+        if spec["from_path"] != "date":
+            continue
+        place = ("columns", name, "from_path")
+        if raw.source and raw.source.get("partition") is None:
+            yield Finding(place, "the source has no landing date; add source.partition such as input_date=%Y-%m-%d")
+        if name in raw.types and raw.types[name].name != "date":
+            yield Finding((*place[:2], "type"), f"got {raw.types[name]}; expected date, for from_path: date")
+
+
+def _known_columns(field: str, value: object, raw: _Raw) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for index, name in _texts(value):
+        if name not in raw.columns:
+            yield Finding((field, index), f"no column {show(name)}; {nearest(name, list(raw.columns))}")
+        elif name in seen:
+            yield Finding((field, index), f"{show(name)} is named twice; leave it out once")
+        seen.add(name)
+
+
+def _key(key: object, raw: _Raw) -> Iterator[Finding]:
+    yield from _known_columns("key", key, raw)
+    for index, name in _texts(key):
+        if name in raw.types and raw.types[name].name in ("float", "double"):
+            message = f"a key of type {raw.types[name]} is not available yet; use decimal, long or string"
+            yield Finding(("key", index), message, later=True)
+
+
+def _order(order_by: object, raw: _Raw) -> Iterator[Finding]:
+    if "arrival" in [name for _, name in _texts(order_by)] and "arrival" not in raw.columns:
+        yield Finding(("order_by",), "'arrival' is not available yet; name a column such as order_time", later=True)
+        return
+    yield from _known_columns("order_by", order_by, raw)
+
+
+def _partition_fields(partition_by: object, raw: _Raw) -> Iterator[Finding]:
+    lower = {name.lower() for name in raw.columns}
+    seen: set[tuple[str, str]] = set()
+    for index, text in _texts(partition_by):
+        place = ("partition_by", index)
+        try:
+            field = parse_partition_field(text)
+        except ValueError:
+            # the model has a finding for it
+            continue
+        if field.source not in raw.columns:
+            yield Finding(place, f"no column {show(field.source)}; {nearest(field.source, list(raw.columns))}")
+            continue
+        family = (field.source, "time" if field.transform in TIME_TRANSFORMS else field.transform)
+        if family in seen:
+            yield Finding(place, f"{field.source} is partitioned like this already; keep one of them")
+        seen.add(family)
+        yield from _transform(place, field, raw)
+        if field.transform != "identity" and field.name.lower() in lower:
+            yield Finding(place, f"its field would be called {field.name}, as a column is; rename the column")
+
+
+def _transform(place: tuple[str, int], field: PartitionField, raw: _Raw) -> Iterator[Finding]:
+    column = raw.types.get(field.source)
+    if column and not fits(field, column):
+        types = ", ".join(fitting(field.transform))
+        yield Finding(place, f"{field.transform} does not fit {field.source} of type {column}; expected {types}")
+    elif field.transform == "bucket":
+        yield Finding(place, "the transform bucket is not available yet; use truncate or a time", later=True)
+
+
+def _format_characters(raw: _Raw) -> Iterator[Finding]:
+    if raw.format.get("type") == "csv":
+        delimiter, quote = raw.format.get("delimiter", ","), raw.format.get("quote", '"')
+        if delimiter == quote:
+            yield Finding(("source", "format", "quote"), f"delimiter and quote are both {show(quote)}; choose another")
+        if raw.format.get("escape") is not None and raw.format["escape"] == delimiter:
+            yield Finding(("source", "format", "escape"), "it is the delimiter too; choose another character")
+    booleans = _mapping(raw.format.get("booleans"))
+    both = {word for _, word in _texts(booleans.get("true"))} & {word for _, word in _texts(booleans.get("false"))}
+    if both:
+        yield Finding(("source", "format", "booleans"), f"{show(min(both))} is true and false; keep one of them")

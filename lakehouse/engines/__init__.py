@@ -1,0 +1,1 @@
+"""Engines that compute a batch; publishing never belongs to one."""

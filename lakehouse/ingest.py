@@ -1,0 +1,233 @@
+"""The sentence: discover → plan → read → stage → gate → merge → publish → reconcile.
+
+`ingest` is what the CLI, the Dagster asset and the tests call. It commits one batch after another until nothing planned
+is left, and reports also when it fails. `plan_load` makes the same plan and executes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from lakehouse import naming
+from lakehouse.attempt import AttemptRecord, object_identities, write_record
+from lakehouse.batch import BatchResult, BatchTask, run_batch
+from lakehouse.batch.stopwatch import Stopwatch
+from lakehouse.errors import Conflict, LakehouseError, NotAvailable, ObjectChanged, OutcomeUnknown
+from lakehouse.faults import fault_point
+from lakehouse.landing import discover
+from lakehouse.lease import Lease, acquire
+from lakehouse.lease_record import LeaseHolder
+from lakehouse.ledger import bring_up_to
+from lakehouse.model import LandingObject, Mode, Plan, Receipt, State, Window
+from lakehouse.plan import make_plan
+from lakehouse.position import Position, find_position, remember
+from lakehouse.process import this_process
+from lakehouse.receipt import ReceiptBuilder
+from lakehouse.services import Progress, Services
+from lakehouse.storage import Storage, open_storage, split_uri
+from lakehouse.target import summary
+
+if TYPE_CHECKING:
+    from lakehouse.declaration import Declaration
+
+MOST_TRIES = 4
+"""How often a load plans again when others commit first or objects change under it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """What a user asks for. `scheduled` runs are also compared with earlier dates (gate `row_count_change`)."""
+
+    mode: Mode = Mode.INCREMENTAL
+    window: Window = field(default_factory=Window)
+    run_id: str = ""
+    scheduled: bool = False
+
+
+def ingest(declaration: Declaration, request: LoadRequest, services: Services) -> Receipt:
+    """Load everything that is planned. Raises nothing but bugs: errors of the tree are told by the receipt."""
+    watch = Stopwatch(services.clock)
+    builder = ReceiptBuilder(declaration, request.run_id)
+    try:
+        _refuse_what_is_not_there(request)
+        with _lease(declaration, request, services) as lease:
+            fault_point("after_lease")
+            _Load(declaration, request, services, watch=watch, builder=builder, lease=lease).run()
+    except LakehouseError as error:
+        builder.raised(error)
+    return builder.build(watch.seconds())
+
+
+def plan_load(declaration: Declaration, request: LoadRequest, services: Services) -> Plan:
+    """The plan that `ingest` would execute now. Writes nothing."""
+    _refuse_what_is_not_there(request)
+    now = services.now()
+    listing = discover(_landing(declaration, services), declaration.source, request.window)
+    position = find_position(declaration, services)
+    return _plan(declaration, request, position, listing, now=now, full_since=None)
+
+
+class _Load:
+    """One load under its lease."""
+
+    def __init__(
+        self,
+        declaration: Declaration,
+        request: LoadRequest,
+        services: Services,
+        *,
+        watch: Stopwatch,
+        builder: ReceiptBuilder,
+        lease: Lease,
+    ) -> None:
+        self._declaration = declaration
+        self._request = request
+        self._services = services
+        self._watch = watch
+        self._builder = builder
+        self._lease = lease
+        self._landing = _landing(declaration, services)
+        self._failed: set[str] = set()
+        self._tries = 0
+
+    def run(self) -> None:
+        """List once, then plan and commit batch after batch on whatever the bookmark is by then."""
+        listing, now = self._discover()
+        full_since: int | None = None
+        while True:
+            with self._watch.step("plan"):
+                position = find_position(self._declaration, self._services)
+                full_since = position.bookmark.version if full_since is None else full_since
+                left = [o for o in listing if o.uri not in self._failed]
+                plan = _plan(self._declaration, self._request, position, left, now=now, full_since=full_since)
+            self._builder.planned(plan)
+            if not plan.batches:
+                break
+            result = self._run_batch(plan, position, now)
+            self._builder.ended(result)
+            if result.state is State.BLOCKED:
+                break
+            if result.changed or result.state is State.CONFLICT:
+                self._try_again(result)
+                listing, now = self._discover()
+        self._finish()
+
+    def _discover(self) -> tuple[Sequence[LandingObject], datetime]:
+        with self._watch.step("plan"):
+            self._services.progress(Progress("discover", 0, 0, 0))
+            now = self._services.now()
+            return discover(self._landing, self._declaration.source, self._request.window), now
+
+    def _run_batch(self, plan: Plan, position: Position, now: datetime) -> BatchResult:
+        task = BatchTask(
+            declaration=self._declaration,
+            position=position,
+            objects=plan.batches[0],
+            batch_id=plan.batch_id,
+            attempt_id=self._services.new_id(),
+            run_id=self._request.run_id,
+            mode=self._request.mode,
+            scheduled=self._request.scheduled,
+            now=now,
+        )
+        self._lease.update(batch_id=task.batch_id, attempt_id=task.attempt_id, step="stage")
+        try:
+            result = run_batch(task, landing=self._landing, services=self._services, watch=self._watch)
+        except LakehouseError as error:
+            self._record(task, error)
+            raise
+        self._failed |= {item.object.uri for item, _ in result.failed}
+        if result.state is State.COMMITTED and task.position.bookmark.version == 0:
+            remember(self._declaration, find_position(self._declaration, self._services).target, self._services)
+        return result
+
+    def _try_again(self, result: BatchResult) -> None:
+        self._tries += 1
+        if self._tries < MOST_TRIES:
+            return
+        command = f"lakehouse load {self._declaration.table}"
+        if result.changed:
+            uri = result.changed[0]
+            raise ObjectChanged(f"an object is overwritten again and again: uri={uri}", uri=uri, next=command)
+        raise Conflict(
+            f"table {self._declaration.table}: others committed first {self._tries} times in a row", next=command
+        )
+
+    def _finish(self) -> None:
+        """Bring the ledger up and take what the receipt says of the table; the load has succeeded before."""
+        with self._watch.step("ledger"):
+            self._lease.update(step="ledger")
+            target = find_position(self._declaration, self._services).target
+            totals = summary(target.main) if target.main else {}
+            rows = int(totals["total-records"]) if "total-records" in totals else None
+            self._builder.stands_at(snapshot_id=target.tag.snapshot_id if target.tag else None, table_rows=rows)
+            try:
+                bring_up_to(target, self._services)
+            except LakehouseError:
+                self._builder.ledger("behind")
+
+    def _record(self, task: BatchTask, error: LakehouseError) -> None:
+        """Leave evidence of an attempt that raised; if even that fails, the error itself is what counts."""
+        root = naming.incarnation_root(self._services.catalog_name, task.declaration.table, task.position.target.uuid)
+        record = AttemptRecord(
+            attempt_id=task.attempt_id,
+            batch_id=task.batch_id,
+            context=task.declaration.context,
+            run_id=task.run_id,
+            bookmark_version=task.position.bookmark.version,
+            declaration=task.declaration.hash,
+            state=State.UNKNOWN if isinstance(error, OutcomeUnknown) else State.FAILED,
+            step=self._watch.current,
+            error=error.message,
+            ended_at=self._services.now(),
+            objects=object_identities(task.objects),
+        )
+        with suppress(LakehouseError):
+            write_record(self._services.state, root, record)
+
+
+def _plan(
+    declaration: Declaration,
+    request: LoadRequest,
+    position: Position,
+    listing: Sequence[LandingObject],
+    *,
+    now: datetime,
+    full_since: int | None,
+) -> Plan:
+    return make_plan(
+        declaration=declaration,
+        bookmark=position.bookmark,
+        listing=listing,
+        mode=request.mode,
+        window=request.window,
+        table_uuid=position.target.uuid,
+        now=now,
+        full_since=full_since,
+    )
+
+
+def _refuse_what_is_not_there(request: LoadRequest) -> None:
+    if request.mode is Mode.NO_ADVANCE:
+        raise NotAvailable("mode no-advance (job-bookmark-pause) is not available yet; incremental or full")
+
+
+def _landing(declaration: Declaration, services: Services) -> Storage:
+    root, _ = split_uri(declaration.source.uri)
+    return open_storage(root, services.env)
+
+
+def _lease(declaration: Declaration, request: LoadRequest, services: Services) -> AbstractContextManager[Lease]:
+    return acquire(
+        services.state,
+        naming.lease(services.catalog_name, declaration.table),
+        table=declaration.table,
+        holder=LeaseHolder(run_id=request.run_id, process=this_process(), step="plan"),
+        clock=services.now,
+        wait=services.pause,
+        limit=services.lease_wait,
+    )

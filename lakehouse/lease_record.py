@@ -1,0 +1,79 @@
+"""What is written into a lease object, as versioned JSON. Pure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lakehouse.process import Process
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseHolder:
+    """Who holds a lease, and how far it is. `step` names the step that is under way."""
+
+    run_id: str
+    process: Process
+    attempt_id: str = ""
+    batch_id: str = ""
+    step: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """One version of a lease; times in UTC. A `free` one names its last holder."""
+
+    holder: LeaseHolder
+    acquired_at: datetime
+    expires_at: datetime
+    serial: int = 0
+    free: bool = False
+
+
+def encode_record(record: LeaseRecord) -> bytes:
+    """The record as JSON; `decode_record` gives back an equal value."""
+    holder, process = record.holder, record.holder.process
+    document = {
+        "version": _VERSION,
+        "state": "free" if record.free else "held",
+        "run_id": holder.run_id,
+        "batch_id": holder.batch_id,
+        "attempt_id": holder.attempt_id,
+        "step": holder.step,
+        "host": process.host,
+        "pid": process.pid,
+        "started": process.started,
+        "boot": process.boot,
+        "pid_space": process.pid_space,
+        "acquired_at": record.acquired_at.isoformat(),
+        "expires_at": record.expires_at.isoformat(),
+        "serial": record.serial,
+    }
+    return json.dumps(document, indent=2).encode() + b"\n"
+
+
+def decode_record(data: bytes) -> LeaseRecord | None:
+    """Read a record. None for anything else: a lease that nobody can read must not block a table for ever."""
+    try:
+        document: dict[str, Any] = json.loads(data)
+        process = Process(
+            host=str(document["host"]),
+            pid=int(document["pid"]),
+            started=int(document["started"]),
+            boot=str(document["boot"]),
+            pid_space=str(document["pid_space"]),
+        )
+        texts = {name: str(document[name]) for name in ("run_id", "batch_id", "attempt_id", "step")}
+        return LeaseRecord(
+            holder=LeaseHolder(process=process, **texts),
+            acquired_at=datetime.fromisoformat(document["acquired_at"]),
+            expires_at=datetime.fromisoformat(document["expires_at"]),
+            serial=int(document["serial"]),
+            free=document["state"] == "free",
+        )
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,96 @@
+"""What a listed object is by its key and size alone: data file, control file, folder marker or something foreign.
+
+Owns the order of these questions, the marker names and the control-file names. Never looks at the bookmark, the clock
+or the content.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
+
+from lakehouse.declaration.file_glob import match_glob
+from lakehouse.model import LandingObject
+
+if TYPE_CHECKING:
+    from lakehouse.declaration import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where an object belongs. `ignored` says why it is no data file, and is empty for one that is."""
+
+    landing_date: date | None
+    ignored: str = ""
+
+
+def place(obj: LandingObject, *, source: Source, controls: frozenset[str]) -> Placement:
+    """Name the landing date, and the reason if the object is never read; the first reason that holds is given.
+
+    `controls` is what `control_uris` says of the whole listing.
+    """
+    if not obj.uri.startswith(source.uri):
+        return Placement(None, f"outside the source {source.uri}")
+    day, rest = _locate(obj.uri, source=source)
+    return Placement(day, _ignored(obj, day, rest, source=source, controls=controls))
+
+
+def landing_date(uri: str, *, source: Source) -> date | None:
+    """The day that the key below the source names; None for an undated source too."""
+    return _locate(uri, source=source)[0]
+
+
+def is_marker(uri: str) -> bool:
+    """Whether the key only stands for a folder, as consoles and Hadoop write them (D13)."""
+    return uri.endswith(("/", "_$folder$"))
+
+
+def control_uri(uri: str, template: str) -> str:
+    """The control file beside an object: `{stem}` is its file name without the last extension, `{name}` all of it."""
+    folder, _, name = uri.rpartition("/")
+    stem = name.rpartition(".")[0] or name
+    parts = re.split(r"(\{stem\}|\{name\})", template)
+    return f"{folder}/" + "".join({"{stem}": stem, "{name}": name}.get(part, part) for part in parts)
+
+
+def control_uris(listing: Iterable[LandingObject], *, source: Source, template: str | None) -> frozenset[str]:
+    """Where the control files of the listed data files are, whether these are listed or not.
+
+    Only what the declared glob matches has a control file: beside a foreign `a.txt`, a declared `a.csv` stays data.
+    """
+    if template is None:
+        return frozenset()
+    data = (obj.uri for obj in listing if not is_marker(obj.uri))
+    owners = (uri for uri in data if _matches(*_locate(uri, source=source), source=source))
+    return frozenset(control for uri in owners if (control := control_uri(uri, template)) != uri)
+
+
+def _ignored(obj: LandingObject, day: date | None, rest: str, *, source: Source, controls: frozenset[str]) -> str:
+    if is_marker(obj.uri):
+        return "folder marker"
+    if obj.uri in controls:
+        return "control file"
+    if not _matches(day, rest, source=source):
+        return f"does not match files={source.files}"
+    if obj.size == 0:
+        return "empty: 0 bytes"
+    if source.landing and day is None:
+        return f"no landing date in the path: partition={source.partition}"
+    return ""
+
+
+def _locate(uri: str, *, source: Source) -> tuple[date | None, str]:
+    """The landing date and the rest of the key, which follows the folders that name the date."""
+    relative = uri.removeprefix(source.uri)
+    return source.landing.locate(relative) if source.landing else (None, relative)
+
+
+def _matches(day: date | None, rest: str, *, source: Source) -> bool:
+    if day is not None or source.landing is None:
+        return match_glob(source.files, rest)
+    # Which folders would have named the date is unknown: the missing date is the reason wherever it can be.
+    segments = rest.split("/")
+    return any(match_glob(source.files, "/".join(segments[start:])) for start in range(len(segments)))

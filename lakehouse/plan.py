@@ -1,0 +1,229 @@
+"""The plan of a load: every listed object in exactly one class with its reason, and the batches in order.
+
+Owns which objects are read and why not (DESIGN §4, invariant 3). Never lists, reads or writes: listing, bookmark and
+time come in as values, so the dry run and the load are the same value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from lakehouse import naming
+from lakehouse.errors import ObjectChanged, UsageError
+from lakehouse.model import (
+    Bookmark,
+    Decision,
+    LandingObject,
+    Mode,
+    ObjectDecision,
+    Plan,
+    SeenObject,
+    Window,
+)
+from lakehouse.placement import control_uris, is_marker, landing_date, place
+
+if TYPE_CHECKING:
+    from lakehouse.declaration import Declaration, Source
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is the same for every object of one plan."""
+
+    declaration: Declaration
+    seen: Mapping[str, SeenObject]
+    mode: Mode
+    full_since: int | None
+    window: Window
+    now: datetime
+    controls: frozenset[str]
+
+
+def make_plan(
+    *,
+    declaration: Declaration,
+    bookmark: Bookmark,
+    listing: Sequence[LandingObject],
+    mode: Mode,
+    window: Window,
+    table_uuid: str,
+    now: datetime,
+    full_since: int | None = None,
+) -> Plan:
+    """Classify every listed object and cut what is planned into batches.
+
+    A load commits batch after batch, so objects beyond the bounds of the first batch are planned too, in a later one;
+    nothing is left over. `full_since` is for a full load that plans again half-way: the bookmark version that it began
+    at; what it has read since is not read again.
+
+    Raises UsageError for dates asked of an undated source, ObjectChanged for a key that is listed twice.
+    """
+    if declaration.source.landing is None and window != Window():
+        raise UsageError(
+            f"the source names no landing dates, so none can be asked for: table={declaration.table}",
+            next=f"lakehouse load {declaration.table}",
+        )
+    request = _Request(
+        declaration=declaration,
+        seen=bookmark.seen,
+        mode=mode,
+        full_since=full_since,
+        window=window,
+        now=now,
+        controls=control_uris(listing, source=declaration.source, template=declaration.gates.control_file),
+    )
+    decisions = tuple(_classify(obj, request) for obj in _by_key(listing))
+    plan = Plan(
+        table=declaration.table,
+        context=declaration.context,
+        table_uuid=table_uuid,
+        mode=mode,
+        window=window,
+        declaration=declaration.hash,
+        bookmark_version=bookmark.version,
+        decisions=decisions,
+        batches=_batches(decisions, max_files=declaration.source.max_files, max_bytes=declaration.source.max_bytes),
+        batch_id="",
+        warnings=_warnings(decisions, request),
+    )
+    if not plan.batches:
+        return plan
+    first = batch_id_for(plan, plan.batches[0], table_uuid=table_uuid, version=bookmark.version)
+    return replace(plan, batch_id=first)
+
+
+def batch_id_for(plan: Plan, objects: Sequence[ObjectDecision], *, table_uuid: str, version: int) -> str:
+    """The id of a batch of this plan that starts from bookmark version `version`; the objects in their order."""
+    return naming.batch_id(
+        table_uuid=table_uuid,
+        context=plan.context,
+        bookmark_version=version,
+        declaration=plan.declaration,
+        mode=plan.mode.value,
+        identities=[item.object.identity for item in objects],
+    )
+
+
+def unseen_dates(plan: Plan) -> dict[date, int]:
+    """Landing dates with objects that no batch has read, planned or still deferred, and how many."""
+    counts: dict[date, int] = {}
+    for item in plan.decisions:
+        if item.landing_date is not None and item.decision in (Decision.PLANNED, Decision.DEFERRED):
+            counts[item.landing_date] = counts.get(item.landing_date, 0) + 1
+    return dict(sorted(counts.items()))
+
+
+def fingerprints(listing: Sequence[LandingObject], *, source: Source, now: datetime) -> dict[str, str]:
+    """16 hex digits per landing date (ISO, "" for an undated source) that change when its objects do.
+
+    An object counts once it has settled, so that a date whose objects were too young when it was asked for changes
+    again. Control files and empty objects count, since their arrival can unblock a load; folder markers and objects
+    without a date do not.
+    """
+    identities: dict[str, list[tuple[str, str, str]]] = {}
+    for obj in listing:
+        day = landing_date(obj.uri, source=source)
+        if is_marker(obj.uri) or (source.landing and day is None) or _settles_at(obj, source, now):
+            continue
+        identities.setdefault(day.isoformat() if day else "", []).append((obj.uri, obj.etag, obj.version_id or ""))
+    return {
+        day: hashlib.sha256(json.dumps(sorted(found)).encode()).hexdigest()[:16]
+        for day, found in sorted(identities.items())
+    }
+
+
+def _by_key(listing: Sequence[LandingObject]) -> list[LandingObject]:
+    ordered = sorted(listing, key=lambda obj: obj.uri)
+    for before, after in pairwise(ordered):
+        if before.uri == after.uri:
+            raise ObjectChanged(
+                f"one key was listed twice, it was overwritten meanwhile: uri={after.uri}", uri=after.uri
+            )
+    return ordered
+
+
+def _classify(obj: LandingObject, request: _Request) -> ObjectDecision:
+    placement = place(obj, source=request.declaration.source, controls=request.controls)
+    day = placement.landing_date
+    if placement.ignored:
+        return ObjectDecision(obj, day, Decision.IGNORED, placement.ignored)
+    if day is not None and (outside := _outside(day, request)):
+        return ObjectDecision(obj, day, Decision.OUTSIDE_WINDOW, outside)
+    decision, reason = _compare(obj, request)
+    if decision is Decision.PLANNED and (settles := _settles_at(obj, request.declaration.source, request.now)):
+        decision = Decision.DEFERRED
+        reason = f"too young: settle_seconds={request.declaration.source.settle_seconds} until {settles.isoformat()}"
+    return ObjectDecision(obj, day, decision, reason)
+
+
+def _outside(day: date, request: _Request) -> str:
+    """Why the date is not read now, with the command that loads it; empty if it is."""
+    declaration, window = request.declaration, request.window
+    command = f"lakehouse load {declaration.table} --from {day} --to {day}"
+    if day < declaration.start_date:
+        return f"before start_date={declaration.start_date}: declare start_date: {day}, then {command}"
+    if window.contains(day):
+        return ""
+    late = "late, " if window.first is not None and day < window.first else ""
+    return f"{late}outside window {window.first or ''}..{window.last or ''}: {command}"
+
+
+def _compare(obj: LandingObject, request: _Request) -> tuple[Decision, str]:
+    """Compare with the latest version of the key that a batch has seen; its time decides nothing (D01, D02)."""
+    known = request.seen.get(obj.uri)
+    if known is None:
+        return Decision.PLANNED, "new object"
+    if known.object.identity != obj.identity:
+        return Decision.PLANNED, f"new version of a {known.decision.value} object: etag={known.object.etag} before"
+    again = request.mode is Mode.FULL and (request.full_since is None or known.bookmark_version <= request.full_since)
+    if again:
+        return Decision.PLANNED, f"full mode: {known.decision.value} at bookmark_version={known.bookmark_version}"
+    if known.decision is Decision.CONSUMED:
+        return Decision.CONSUMED, f"batch_id={known.batch_id} bookmark_version={known.bookmark_version}"
+    if known.declaration != request.declaration.hash:
+        return Decision.PLANNED, f"quarantined under an older declaration: {known.reason}"
+    return Decision.QUARANTINED, known.reason
+
+
+def _settles_at(obj: LandingObject, source: Source, now: datetime) -> datetime | None:
+    """When a too young object may be read; None if it may be now.
+
+    Without a declared age nothing waits, also not an object that a fast clock dated into the future.
+    """
+    settles = obj.last_modified + timedelta(seconds=source.settle_seconds)
+    return settles if source.settle_seconds > 0 and now < settles else None
+
+
+def _batches(
+    decisions: Sequence[ObjectDecision], *, max_files: int | None, max_bytes: int | None
+) -> tuple[tuple[ObjectDecision, ...], ...]:
+    """Cut the planned objects, oldest first; an object larger than `max_bytes` is a batch of its own."""
+    planned = [item for item in decisions if item.decision is Decision.PLANNED]
+    planned.sort(key=lambda item: (item.object.last_modified, item.object.uri))
+    batches: list[list[ObjectDecision]] = []
+    size = 0
+    for item in planned:
+        full = not batches or (max_files is not None and len(batches[-1]) >= max_files)
+        if full or (max_bytes is not None and size + item.object.size > max_bytes):
+            batches.append([])
+            size = 0
+        batches[-1].append(item)
+        size += item.object.size
+    return tuple(tuple(batch) for batch in batches)
+
+
+def _warnings(decisions: Sequence[ObjectDecision], request: _Request) -> tuple[str, ...]:
+    older = sum(
+        item.decision is Decision.CONSUMED and request.seen[item.object.uri].declaration != request.declaration.hash
+        for item in decisions
+    )
+    if not older:
+        return ()
+    objects = "1 object was" if older == 1 else f"{older} objects were"
+    return (f"{objects} loaded under an older declaration, use mode full",)

@@ -1,0 +1,95 @@
+"""Where a context stands: the target's refs and the bookmark behind its tag. Refuses a table that was moved under it.
+
+Reads only, but for one marker in the state folder that remembers that a context was ever published.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakehouse import naming
+from lakehouse.catalog import load_table
+from lakehouse.errors import Detached
+from lakehouse.model import Bookmark
+from lakehouse.recover import Attachment, attachment
+from lakehouse.schema import check_fit
+from lakehouse.services import Services
+from lakehouse.state import load_bookmark
+from lakehouse.target import Target, look, refuse_what_we_cannot_merge
+
+if TYPE_CHECKING:
+    from lakehouse.declaration import Declaration
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A target and the bookmark of one context on it."""
+
+    target: Target
+    bookmark: Bookmark
+
+
+def find_position(declaration: Declaration, services: Services) -> Position:
+    """Look at the table and read its bookmark, before anything else is read.
+
+    Raises DeclarationError or NotAvailable for a table that the declaration does not fit; Detached if the bookmark's
+    snapshot is no longer behind `main`, its tag is gone, or the table was dropped or recreated; DataError if a
+    manifest is missing or altered.
+    """
+    target = look(declaration.table, declaration.context, load_table(services.catalog, declaration.table))
+    if target.table is not None:
+        check_fit(declaration, target.table.schema())
+        refuse_what_we_cannot_merge(target)
+    known = _known(declaration, target, services)
+    state, reason = attachment(
+        target.nodes,
+        main=target.main.snapshot_id if target.main else None,
+        tag=target.tag.snapshot_id if target.tag else None,
+        known=known,
+    )
+    if state is Attachment.DETACHED:
+        raise _detached(declaration, reason, services)
+    if state is Attachment.FIRST_LOAD and (other := _other_life(declaration, target, services)):
+        raise _detached(declaration, f"the table was dropped: its bookmark belongs to table uuid {other}", services)
+    bookmark = load_bookmark(services.state, target.bookmark)
+    if state is Attachment.ATTACHED:
+        remember(declaration, target, services)
+    return Position(target, bookmark)
+
+
+def remember(declaration: Declaration, target: Target, services: Services) -> None:
+    """Leave the marker that this context was published on this table; a later load finds it if the tag is lost."""
+    services.state.create(_marker(declaration, target.uuid, services), b"{}")
+
+
+def _marker(declaration: Declaration, table_uuid: str, services: Services) -> str:
+    root = naming.incarnation_root(services.catalog_name, declaration.table, table_uuid)
+    return root + naming.published_marker(declaration.context)
+
+
+def _known(declaration: Declaration, target: Target, services: Services) -> bool:
+    if target.tag is not None or target.table is None:
+        return False
+    return target.knows_context or services.state.read(_marker(declaration, target.uuid, services)) is not None
+
+
+def _other_life(declaration: Declaration, target: Target, services: Services) -> str | None:
+    """The uuid of another life of this table on which the context was published."""
+    root = naming.table_root(services.catalog_name, declaration.table)
+    ending = naming.published_marker(declaration.context)
+    base = services.state.uri(root)
+    for item in services.state.list(root):
+        uuid, _, rest = item.uri.removeprefix(base).partition("/")
+        if rest == ending and uuid != target.uuid:
+            return uuid
+    return None
+
+
+def _detached(declaration: Declaration, reason: str, services: Services) -> Detached:
+    folder = services.state.uri(naming.table_root(services.catalog_name, declaration.table))
+    return Detached(
+        f"table {declaration.table} is detached from bookmark {declaration.context}: {reason}; nothing was read",
+        next=f"set main back to the tag {naming.tag(declaration.context)}, or, to load everything into a new table, "
+        f"drop the table and remove the state folder {folder}",
+    )

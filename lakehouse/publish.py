@@ -1,0 +1,219 @@
+"""The one step that writes the target: one snapshot, the tag and all requirements in a single `commit_table`.
+
+After an error of a sent commit the table is read back and decides; the error's class decides nothing, for it differs by
+catalog. Never retries a commit: a lost one is planned and matched again by the caller. Never deletes a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.manifest import DataFile
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import (
+    AssertCurrentSchemaId,
+    AssertDefaultSpecId,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    SetSnapshotRefUpdate,
+    TableRequirement,
+)
+
+from lakehouse import naming
+from lakehouse.catalog import ensure_namespace, load_table, translated
+from lakehouse.errors import Detached, LakehouseError, OutcomeUnknown, RetryLater, TargetDamaged
+from lakehouse.faults import fault_point
+from lakehouse.iceberg import LiveManifest, SnapshotDraft, draft_snapshot
+from lakehouse.model import Reference, RowCounts
+from lakehouse.recover import Observed, Outcome, SentCommit, settle
+from lakehouse.target import Target, look, summary
+
+KEEP_FOR_EVER = 2**63 - 1
+"""Max ref age of the tag in milliseconds: a table's own default would let another engine's expiry drop it."""
+SETTLE_POLLS = 10
+TABLE_PROPERTIES = {"format-version": "2", "write.parquet.compression-codec": "zstd"}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one batch changes: files to add, paths to drop, and the bookmark that stands for it."""
+
+    attempt_id: str
+    batch_id: str
+    bookmark_version: int
+    manifest: Reference
+    rows: RowCounts
+    added: Sequence[DataFile] = ()
+    removed: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The snapshot that carries the batch; None if others committed first and the batch must be matched again."""
+
+    snapshot_id: int | None
+
+
+def create_target(catalog: Catalog, name: str, *, schema: Schema, spec: PartitionSpec) -> Table:
+    """Create the table, or take the one that somebody else created meanwhile; the caller compares its schema."""
+    ensure_namespace(catalog, name.rpartition(".")[0])
+    with translated(f"table={name}"):
+        catalog.create_table_if_not_exists(name, schema=schema, partition_spec=spec, properties=TABLE_PROPERTIES)
+    table = load_table(catalog, name)
+    if table is None:
+        raise RetryLater(f"table {name} was dropped while it was created")
+    return table
+
+
+def publish(
+    catalog: Catalog,
+    target: Target,
+    change: Change,
+    *,
+    manifests: Sequence[LiveManifest],
+    attempts_after: Callable[[Reference, int], Collection[str]],
+    pause: Callable[[float], None],
+) -> Published:
+    """Commit a change on the refs that `target` saw.
+
+    `attempts_after(head, version)` reads the attempt ids of the manifest chain from `head` back to `version`; `pause`
+    waits some seconds between two looks. Raises Detached, or OutcomeUnknown if reading back settles nothing.
+    """
+    table = target.table
+    if table is None:
+        raise ValueError("publish needs a table")
+    with translated(f"table={target.name}"):
+        draft = draft_snapshot(
+            table,
+            commit_uuid=UUID(hex=change.attempt_id),
+            properties=_summary(target, change),
+            manifests=manifests,
+            removed=change.removed,
+            added=change.added,
+        )
+    sent = SentCommit(
+        attempt_id=change.attempt_id,
+        table_uuid=target.uuid,
+        main=target.main.snapshot_id if target.main else None,
+        tag=target.tag.snapshot_id if target.tag else None,
+        sequence_number=draft.sequence_number,
+    )
+    fault_point("before_publish")
+    try:
+        catalog.commit_table(table, _requirements(catalog, target, draft), (*draft.updates, _move_tag(target, draft)))
+    except Exception as error:
+        outcome = _read_back(catalog, target, change, sent, attempts_after=attempts_after, pause=pause)
+        if outcome is Outcome.UNDECIDED:
+            raise OutcomeUnknown(
+                f"table {target.name}: the commit was sent and nobody can say whether it landed: "
+                f"batch={change.batch_id} attempt={change.attempt_id} error={type(error).__name__}",
+                next=f"lakehouse load {target.name}   # decides by reading the table; nothing can be doubled",
+            ) from error
+        if outcome is Outcome.LOST:
+            return Published(None)
+    fault_point("after_publish")
+    if target.tag is None:
+        _check_first_publish(catalog, target, draft)
+    return Published(draft.snapshot_id)
+
+
+def _summary(target: Target, change: Change) -> dict[str, str]:
+    properties = {
+        naming.BATCH_ID: change.batch_id,
+        naming.ATTEMPT_ID: change.attempt_id,
+        naming.CONTEXT: target.context,
+        naming.BOOKMARK_VERSION: str(change.bookmark_version),
+        naming.MANIFEST: change.manifest.uri,
+        naming.MANIFEST_SHA256: change.manifest.sha256,
+    }
+    return properties | {naming.rows_key(name): str(count) for name, count in change.rows.as_dict().items()}
+
+
+def _requirements(catalog: Catalog, target: Target, draft: SnapshotDraft) -> tuple[TableRequirement, ...]:
+    assert target.table is not None
+    metadata = target.table.metadata
+    asserted: list[TableRequirement] = [
+        AssertTableUUID(uuid=metadata.table_uuid),
+        *draft.requirements,
+        AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
+        AssertDefaultSpecId(default_spec_id=metadata.default_spec_id),
+    ]
+    # PyIceberg's own check of requirements refuses any tag on a table without snapshots; a server does not.
+    if metadata.snapshots or isinstance(catalog, RestCatalog):
+        tag = target.tag.snapshot_id if target.tag else None
+        asserted.append(AssertRefSnapshotId(ref=naming.tag(target.context), snapshot_id=tag))
+    return tuple(asserted)
+
+
+def _move_tag(target: Target, draft: SnapshotDraft) -> SetSnapshotRefUpdate:
+    return SetSnapshotRefUpdate(
+        ref_name=naming.tag(target.context),
+        type=SnapshotRefType.TAG,
+        snapshot_id=draft.snapshot_id,
+        max_ref_age_ms=KEEP_FOR_EVER,
+        max_snapshot_age_ms=None,
+        min_snapshots_to_keep=None,
+    )
+
+
+def _read_back(
+    catalog: Catalog,
+    target: Target,
+    change: Change,
+    sent: SentCommit,
+    *,
+    attempts_after: Callable[[Reference, int], Collection[str]],
+    pause: Callable[[float], None],
+) -> Outcome:
+    """Look at the table until it settles the commit or the bound is reached."""
+    for poll in range(SETTLE_POLLS):
+        if poll:
+            pause(min(0.2 * 2**poll, 5.0))
+        try:
+            now = look(target.name, target.context, load_table(catalog, target.name))
+            outcome = settle(sent, _observe(now, change, attempts_after))
+        except RetryLater:
+            continue
+        if outcome is Outcome.DETACHED:
+            raise Detached(f"table {target.name} was dropped or replaced during the commit: uuid was {sent.table_uuid}")
+        if outcome is not Outcome.UNDECIDED:
+            return outcome
+    return Outcome.UNDECIDED
+
+
+def _observe(now: Target, change: Change, attempts_after: Callable[[Reference, int], Collection[str]]) -> Observed:
+    attempts: set[str] = set()
+    if now.tag is not None:
+        attempts.add(summary(now.tag).get(naming.ATTEMPT_ID, ""))
+        if now.bookmark is not None and now.bookmark_version > change.bookmark_version:
+            attempts.update(attempts_after(now.bookmark, change.bookmark_version))
+    return Observed(
+        table_uuid=now.uuid if now.table else None,
+        main=now.main.snapshot_id if now.main else None,
+        tag=now.tag.snapshot_id if now.tag else None,
+        last_sequence_number=_last_sequence_number(now),
+        attempts=attempts,
+    )
+
+
+def _last_sequence_number(now: Target) -> int:
+    """Format version 1 numbers every snapshot 0; there the refs alone decide."""
+    return int(getattr(now.table.metadata, "last_sequence_number", -1)) if now.table else 0
+
+
+def _check_first_publish(catalog: Catalog, target: Target, draft: SnapshotDraft) -> None:
+    """A catalog that drops one of the two refs silently would lose the bookmark: find out at once (DESIGN §3)."""
+    try:
+        now = look(target.name, target.context, load_table(catalog, target.name))
+    except LakehouseError:
+        return  # the commit was acknowledged; the next load checks the refs again before it plans
+    nodes = now.nodes
+    if draft.snapshot_id in nodes and now.tag is None:
+        raise TargetDamaged(f"table {target.name}: the catalog accepted the commit and did not keep the bookmark's tag")

@@ -1,0 +1,83 @@
+"""Matching the columns of a file with the declared ones, by name. Pure.
+
+The order of a file's columns means nothing. A name that is nearly a declared one is refused rather than taken for an
+unknown column: ignoring it would load NULLs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lakehouse.declaration import Column, Declaration
+from lakehouse.errors import UnreadableObject
+
+
+def file_columns(declaration: Declaration) -> tuple[Column, ...]:
+    """The declared columns whose values are in the file."""
+    return tuple(column for column in declaration.columns if column.from_path is None)
+
+
+def must_have_value(column: Column, declaration: Declaration) -> bool:
+    """True for a key column and a required one: a NULL in it is a reject."""
+    return column.required or column.name in declaration.key
+
+
+def match_columns(names: Sequence[str], *, declaration: Declaration, uri: str) -> dict[str, int]:
+    """Position in `names` of every declared column that the file has, by the column's declared name.
+
+    Raises UnreadableObject for names equal but for case, unknown names (unless ignored), a path column that the file
+    has too, and key or required columns that are missing.
+    """
+    _refuse_doubles(names, uri)
+    refuse_unknown(names, declaration=declaration, where=f"uri={uri}")
+    positions = {name: position for position, name in enumerate(names)}
+    found = {c.name: positions[c.source_name] for c in file_columns(declaration) if c.source_name in positions}
+    missing = [
+        column.source_name
+        for column in file_columns(declaration)
+        if column.name not in found and must_have_value(column, declaration)
+    ]
+    if missing:
+        raise UnreadableObject(f"missing columns: uri={uri} columns={_listed(missing)} found={_listed(names)}")
+    return found
+
+
+def refuse_unknown(names: Iterable[str], *, declaration: Declaration, where: str) -> None:
+    """Raise UnreadableObject if a name is not declared and the declaration does not ignore unknown columns.
+
+    `where` says which file and line: `uri=… line=…`.
+    """
+    declared = {column.source_name: column for column in file_columns(declaration)}
+    alike = {_plain(name): name for name in declared}
+    unknown = [name for name in names if name not in declared]
+    for name in unknown:
+        if near := alike.get(_plain(name)):
+            raise UnreadableObject(
+                f"a column name differs from the declared one by case or blanks alone: "
+                f"{where} column={name!r} declared={near!r}"
+            )
+    if not unknown or declaration.unknown_columns == "ignore":
+        return
+    in_path = {column.name for column in declaration.columns if column.from_path is not None}
+    if both := [name for name in unknown if name in in_path]:
+        raise UnreadableObject(f"the file has columns that come from its path: {where} columns={_listed(both)}")
+    raise UnreadableObject(f"unknown columns: {where} columns={_listed(unknown)}")
+
+
+def _refuse_doubles(names: Sequence[str], uri: str) -> None:
+    first: dict[str, int] = {}
+    for position, name in enumerate(names):
+        other = first.setdefault(name.lower(), position)
+        if other != position:
+            raise UnreadableObject(
+                f"two columns have the same name but for case: uri={uri} "
+                f"columns={names[other]!r},{name!r} positions={other + 1},{position + 1}"
+            )
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower()
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ",".join(repr(name) for name in names)

@@ -1,0 +1,76 @@
+"""The equations of DESIGN §8, from counts alone. Pure; every equation keeps both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+
+from lakehouse.model import DateCounts, Equation, Manifest, ObjectOutcome, RowCounts
+
+UNDATED = "undated"
+"""Stands for the landing date of objects whose source has none, in maps keyed by date text."""
+
+
+def batch_equations(
+    *,
+    objects: Sequence[ObjectOutcome],
+    rows: RowCounts,
+    dates: Mapping[str, DateCounts],
+    live_before: int,
+    live_after: int,
+    keys_found: int,
+    lineage: bool,
+) -> tuple[Equation, ...]:
+    """What must hold after the merge and before the commit of one batch.
+
+    `keys_found` counts the inserted and updated keys that were read back from the written files; together with the
+    stale and unchanged ones, which were seen in the target, they must be every key that was staged.
+    """
+    accepted = sum(o.rows.staged for o in objects)
+    fates = rows.superseded + rows.stale + rows.unchanged + rows.inserted + rows.updated + rows.removed + rows.absent
+    kept = rows.staged - rows.superseded - rows.removed - rows.absent
+    equations = [
+        Equation("object: records = rejected + accepted", o.rows.read, o.rows.rejected + o.rows.staged, o.landing_date)
+        for o in objects
+    ]
+    equations = [e for e in equations if not e.holds] or [_sum_of_objects(objects)]
+    equations += [
+        Equation("batch: accepted = staged", accepted, rows.staged),
+        Equation("batch: staged = sum of fates", rows.staged, fates),
+        Equation("table: live change = inserted - deleted", live_after - live_before, rows.inserted - rows.deleted),
+        Equation("contained: accepted keys = keys in the table", kept, keys_found + rows.stale + rows.unchanged),
+    ]
+    if lineage:
+        won = sum(d.gained - d.lost for d in dates.values())
+        equations.append(Equation("dates: gained - lost = inserted - deleted", won, rows.inserted - rows.deleted))
+    return tuple(equations)
+
+
+def _sum_of_objects(objects: Sequence[ObjectOutcome]) -> Equation:
+    return Equation(
+        "object: records = rejected + accepted",
+        sum(o.rows.read for o in objects),
+        sum(o.rows.rejected + o.rows.staged for o in objects),
+    )
+
+
+def expected_live(manifests: Iterable[Manifest]) -> int:
+    """Rows that the published batches left in the table."""
+    return sum(m.rows.inserted - m.rows.deleted for m in manifests)
+
+
+def expected_by_date(manifests: Iterable[Manifest]) -> dict[str, int]:
+    """Rows by the date of the object that last wrote them, as the published batches left them."""
+    totals: dict[str, int] = {}
+    for manifest in manifests:
+        for day, counts in manifest.dates.items():
+            totals[day] = totals.get(day, 0) + counts.gained - counts.lost
+    return totals
+
+
+def day_text(day: date | None) -> str:
+    return day.isoformat() if day else UNDATED
+
+
+def parse_day(text: str) -> date | None:
+    return None if text == UNDATED else date.fromisoformat(text)

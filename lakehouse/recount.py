@@ -1,0 +1,191 @@
+"""Counts the target again, by a scan of our own making, and compares it with what the bookmark says (DESIGN §8).
+
+Reads only. The scan is PyIceberg's, so it shares no code with the merge that it checks.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from lakehouse import naming
+from lakehouse.catalog import translated
+from lakehouse.engines.duckdb import open_session
+from lakehouse.errors import DataError
+from lakehouse.model import Equation, Manifest, Reference
+from lakehouse.naming import quote_name
+from lakehouse.position import find_position
+from lakehouse.reconcile import day_text, expected_by_date, expected_live, parse_day
+from lakehouse.reread import reread_equations
+from lakehouse.services import Services
+from lakehouse.state import walk
+from lakehouse.target import summary
+
+if TYPE_CHECKING:
+    from lakehouse.declaration import Declaration
+
+
+@dataclass(frozen=True, slots=True)
+class Recount:
+    """A recount at one snapshot. `unavailable` names levels that cannot be counted, `foreign` snapshots of others."""
+
+    snapshot_id: int | None
+    equations: tuple[Equation, ...]
+    unavailable: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        return all(e.holds for e in self.equations)
+
+
+def recount(
+    declaration: Declaration,
+    services: Services,
+    *,
+    snapshot_id: int | None = None,
+    landing_date: date | None = None,
+    reread: bool = False,
+) -> Recount:
+    """Recount the table at `snapshot_id` (default: what the bookmark or a later writer left as `main`).
+
+    `landing_date` restricts the equations of dates to one; `reread` reads its source objects again, or all of them.
+    Raises DataError if the snapshot has expired, and what `find_position` raises.
+    """
+    position = find_position(declaration, services)
+    table = position.target.table
+    if table is None or position.target.main is None:
+        return Recount(None, (Equation("table: rows = published rows", 0, 0),))
+    snapshot = position.target.main if snapshot_id is None else table.metadata.snapshot_by_id(snapshot_id)
+    if snapshot is None:
+        raise DataError(f"table {declaration.table} has no snapshot {snapshot_id} any more: it has expired")
+    line = _line_of(table, snapshot)
+    manifests = _manifests_at(line, declaration.context, services)
+    foreign = _foreign(line, {m.attempt_id for m in manifests})
+    with _session(services) as (con, folder):
+        _scan(con, table, snapshot, declaration)
+        equations = [*_table_equations(con, declaration, manifests, foreign)]
+        if declaration.lineage:
+            equations += _date_equations(con, manifests, landing_date)
+        if reread:
+            equations += reread_equations(
+                con, declaration, position, snapshot, landing_date=landing_date, folder=folder, services=services
+            )
+    equations += _stored_equations(manifests, landing_date)
+    unavailable = () if declaration.lineage else ("landing dates: the table has no lineage columns",)
+    return Recount(snapshot.snapshot_id, tuple(equations), unavailable, tuple(text for text, _ in foreign))
+
+
+def _line_of(table: Table, snapshot: Snapshot) -> list[Snapshot]:
+    """The snapshot and its ancestors, newest first, as far as they have not expired."""
+    line = []
+    current: Snapshot | None = snapshot
+    while current is not None:
+        line.append(current)
+        parent = current.parent_snapshot_id
+        current = table.metadata.snapshot_by_id(parent) if parent is not None else None
+    return line
+
+
+def _manifests_at(line: Sequence[Snapshot], context: str, services: Services) -> tuple[Manifest, ...]:
+    """Every batch manifest published up to a snapshot, newest first, each verified by its digest."""
+    for snapshot in line:
+        keys = summary(snapshot)
+        if keys.get(naming.CONTEXT) == context and naming.MANIFEST in keys:
+            head = Reference(keys[naming.MANIFEST], keys[naming.MANIFEST_SHA256])
+            return tuple(manifest for manifest, _ in walk(services.state, head))
+    return ()
+
+
+def _foreign(line: Sequence[Snapshot], attempts: set[str]) -> list[tuple[str, int]]:
+    """Snapshots that neither a batch nor our upkeep wrote, each with its net rows."""
+    found = []
+    for snapshot in line:
+        keys = summary(snapshot)
+        ours = keys.get(naming.ATTEMPT_ID) in attempts or any(k.startswith(naming.SUMMARY) for k in keys)
+        if not ours:
+            net = int(keys.get("added-records", 0)) - int(keys.get("deleted-records", 0))
+            found.append((f"snapshot {snapshot.snapshot_id}: net rows {net:+d}", net))
+    return found
+
+
+@contextmanager
+def _session(services: Services) -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
+    folder = services.settings.spill / f"lakehouse-recount-{services.new_id()}"
+    folder.mkdir(parents=True, mode=0o700)
+    try:
+        with closing(open_session(spill=folder / "spill", memory_bytes=services.settings.memory_bytes)) as con:
+            yield con, folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _scan(con: duckdb.DuckDBPyConnection, table: Table, snapshot: Snapshot, declaration: Declaration) -> None:
+    """Make the temp table `live`: keys and landing date of every row at the snapshot."""
+    columns = [*declaration.key, *(["_source_date"] if declaration.lineage else [])]
+    with translated(f"table={declaration.table}"):
+        scan = table.scan(selected_fields=tuple(dict.fromkeys(columns)), snapshot_id=snapshot.snapshot_id)
+        reader = scan.to_arrow_batch_reader()
+        con.register("scan", reader)
+        con.execute("create or replace temp table live as select * from scan")
+        con.unregister("scan")
+
+
+def _table_equations(
+    con: duckdb.DuckDBPyConnection,
+    declaration: Declaration,
+    manifests: Sequence[Manifest],
+    foreign: Sequence[tuple[str, int]],
+) -> Iterator[Equation]:
+    keys = ", ".join(quote_name(k) for k in declaration.key)
+    any_null = " or ".join(f"{quote_name(k)} is null" for k in declaration.key)
+    ((rows,),) = con.execute("select count(*) from live").fetchall()
+    ((distinct,),) = con.execute(f"select count(*) from (select distinct {keys} from live)").fetchall()
+    ((nulls,),) = con.execute(f"select count(*) from live where {any_null}").fetchall()
+    yield Equation("table: rows = published rows", rows, expected_live(manifests))
+    yield Equation("table: count(*) = count(distinct key)", rows, distinct)
+    yield Equation("table: rows with a NULL key = 0", nulls, 0)
+    yield Equation("table: snapshots of other writers = 0", len(foreign), 0)
+
+
+def _date_equations(
+    con: duckdb.DuckDBPyConnection, manifests: Sequence[Manifest], landing_date: date | None
+) -> list[Equation]:
+    counted = {
+        day_text(day): int(n)
+        for day, n in con.execute('select "_source_date", count(*) from live group by 1').fetchall()
+    }
+    expected = expected_by_date(manifests)
+    days = sorted(set(counted) | set(expected))
+    if landing_date is not None:
+        days = [day_text(landing_date)]
+    equations = [
+        Equation("date: rows = gained - lost", counted.get(day, 0), expected.get(day, 0), parse_day(day))
+        for day in days
+    ]
+    total = Equation("dates: sum of dates = rows", sum(counted.values()), sum(expected.values()))
+    return equations if landing_date is not None else [*equations, total]
+
+
+def _stored_equations(manifests: Sequence[Manifest], landing_date: date | None) -> list[Equation]:
+    """What every batch proved before its commit must still be what its manifest says."""
+    wanted = [o.rows for m in manifests for o in m.objects if landing_date is None or o.landing_date == landing_date]
+    broken = sum(not e.holds for m in manifests for e in m.equations)
+    return [
+        Equation(
+            "objects: records = rejected + accepted",
+            sum(r.read for r in wanted),
+            sum(r.rejected + r.staged for r in wanted),
+            landing_date,
+        ),
+        Equation("batches: equations that did not hold = 0", broken, 0),
+    ]

@@ -1,0 +1,81 @@
+"""Who we are to S3, and where it is: boto3's credential chain, region and endpoint. Never logs or prints a secret."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+import boto3
+from botocore.exceptions import BotoCoreError
+from obstore.auth.boto3 import Boto3CredentialProvider
+
+from lakehouse.errors import ConfigurationError
+
+# obstore keeps what it got for this long, less five minutes. botocore hands out credentials that are valid for ten
+# minutes or more, so obstore's default of thirty could sign with expired ones.
+_KEEP = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Everything a client needs to reach S3. `endpoint` None is what boto3 resolves."""
+
+    session: boto3.Session
+    provider: Boto3CredentialProvider
+    region: str
+    endpoint: str | None
+
+
+def without_password(endpoint: str) -> str:
+    """The endpoint for messages."""
+    parts = urlsplit(endpoint)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+def find_access(env: Mapping[str, str], *, subject: str) -> Access:
+    """Resolve credentials, region and endpoint; `subject` is the URI that they are for.
+
+    Raises ConfigurationError where boto3's chain finds no credentials or cannot get them.
+    """
+    try:
+        session = _session(env)
+        provider = Boto3CredentialProvider(session, ttl=_KEEP)
+        provider()
+    except ValueError:
+        raise ConfigurationError(
+            f"no AWS credentials found: uri={subject}; set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        ) from None
+    except BotoCoreError as error:
+        # The text and the chain are dropped: a credential process may print what it should not.
+        raise ConfigurationError(f"cannot get AWS credentials: uri={subject} reason={type(error).__name__}") from None
+    region = env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or session.region_name or "us-east-1"
+    return Access(session, provider, region, _endpoint(env))
+
+
+def _endpoint(env: Mapping[str, str]) -> str | None:
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
+        if value := env.get(name):
+            if urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).hostname:
+                raise ConfigurationError(f"the endpoint is no http or https address: {name}")
+            return value.rstrip("/")
+    return None
+
+
+def _session(env: Mapping[str, str]) -> boto3.Session:
+    """boto3's own chain, except for what `env` says otherwise than this process's environment."""
+    if (key := env.get("AWS_ACCESS_KEY_ID")) and _differs(env, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        if not (secret := env.get("AWS_SECRET_ACCESS_KEY")):
+            raise ConfigurationError("AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY")
+        return boto3.Session(
+            aws_access_key_id=key, aws_secret_access_key=secret, aws_session_token=env.get("AWS_SESSION_TOKEN")
+        )
+    if (profile := env.get("AWS_PROFILE")) and _differs(env, "AWS_PROFILE"):
+        return boto3.Session(profile_name=profile)
+    return boto3.Session()
+
+
+def _differs(env: Mapping[str, str], *names: str) -> bool:
+    return any(env.get(name) != os.environ.get(name) for name in names)

@@ -1,0 +1,93 @@
+"""Reads the target table: where its refs stand, what its files are, whether a bookmark still belongs to it.
+
+Never writes anything: planners and checks get this reader, the publish step alone can change a table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from lakehouse import naming
+from lakehouse.errors import NotAvailable
+from lakehouse.iceberg import has_delete_files
+from lakehouse.model import NEW_TABLE, Reference
+from lakehouse.recover import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One look at a target: `table` None while it does not exist. `tag` is the snapshot of the context's bookmark."""
+
+    name: str
+    context: str
+    table: Table | None
+    main: Snapshot | None
+    tag: Snapshot | None
+
+    @property
+    def uuid(self) -> str:
+        return str(self.table.metadata.table_uuid) if self.table else NEW_TABLE
+
+    @property
+    def bookmark(self) -> Reference | None:
+        """The batch manifest that the tag's snapshot names."""
+        if self.tag is None or (uri := summary(self.tag).get(naming.MANIFEST)) is None:
+            return None
+        return Reference(uri, summary(self.tag)[naming.MANIFEST_SHA256])
+
+    @property
+    def bookmark_version(self) -> int:
+        return int(summary(self.tag).get(naming.BOOKMARK_VERSION, "0")) if self.tag else 0
+
+    @property
+    def nodes(self) -> dict[int, Node]:
+        if self.table is None:
+            return {}
+        return {
+            s.snapshot_id: Node(s.snapshot_id, s.parent_snapshot_id, s.sequence_number or 0)
+            for s in self.table.metadata.snapshots
+        }
+
+    @property
+    def knows_context(self) -> bool:
+        """Whether any snapshot of the table was written by this context."""
+        return self.table is not None and any(
+            summary(s).get(naming.CONTEXT) == self.context for s in self.table.metadata.snapshots
+        )
+
+
+def look(name: str, context: str, table: Table | None) -> Target:
+    """Take the refs of one metadata version of a table."""
+    if table is None:
+        return Target(name, context, None, None, None)
+    refs = table.metadata.refs
+    tag = refs.get(naming.tag(context))
+    return Target(
+        name,
+        context,
+        table,
+        table.metadata.current_snapshot(),
+        table.metadata.snapshot_by_id(tag.snapshot_id) if tag else None,
+    )
+
+
+def refuse_what_we_cannot_merge(target: Target) -> None:
+    """Raise NotAvailable for tables whose rows this release would read wrongly."""
+    if target.table is None:
+        return
+    version = target.table.metadata.format_version
+    if version >= 3:
+        raise NotAvailable(f"table {target.name}: format version {version} is not available yet; version 1 or 2")
+    if has_delete_files(target.table, target.main):
+        raise NotAvailable(
+            f"table {target.name} has delete files of another writer, which are not available yet",
+            next="compact the table with the engine that wrote them",
+        )
+
+
+def summary(snapshot: Snapshot) -> dict[str, str]:
+    """All summary properties of a snapshot; a snapshot without a summary has none."""
+    return dict(snapshot.summary.additional_properties) if snapshot.summary else {}

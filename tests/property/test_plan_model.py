@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from lakehouse.declaration import Declaration
+from lakehouse.model import Bookmark, Decision, LandingObject, Mode, Plan, Window
+from lakehouse.plan import batch_id_for, make_plan
+from lakehouse.state import load_bookmark, walk
+from tests.landing_values import START, MemoryStore, declared, manifest_of, outcome, publish
+from tests.plan_model import DATA_KEYS, KEYS, Ask, PrefixModel, Stored
+
+SOURCE = "s3://landing/in/"
+SPELLINGS = {name: declared(source={"format": {"type": "csv", "delimiter": name}}) for name in ",;"}
+DATES = st.sampled_from([None, *sorted(set(DATA_KEYS.values()))])
+
+asks = st.builds(
+    Ask,
+    mode=st.sampled_from(["incremental", "incremental", "full", "no-advance"]),
+    first=DATES,
+    last=DATES,
+    settle=st.sampled_from([0, 0, 5]),
+    max_files=st.sampled_from([None, 1, 2]),
+    max_bytes=st.sampled_from([None, 4, 9]),
+    declaration=st.sampled_from([",", ",", ";"]),
+)
+EVERYTHING = Ask("incremental", None, None, 0, None, None, ",")
+
+
+def declaration_of(ask: Ask) -> Declaration:
+    bounds = {"settle_seconds": ask.settle, "max_files": ask.max_files, "max_bytes": ask.max_bytes}
+    return declared(source={"format": {"type": "csv", "delimiter": ask.declaration}, **bounds})
+
+
+class PlanAgainstModel(RuleBasedStateMachine):
+    """Random life of a prefix: what make_plan and advance say must be what the model says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = PrefixModel()
+        self.store = MemoryStore()
+        self.bookmark = Bookmark()
+        self.batch_ids: set[str] = set()
+
+    @initialize()
+    def begin(self) -> None:
+        self.model.clock = 100
+
+    @rule(
+        key=st.sampled_from(KEYS),
+        etag=st.sampled_from("AB"),
+        size=st.sampled_from([0, 1, 3, 5, 20]),
+        late=st.integers(0, 20),
+    )
+    def put(self, key: str, etag: str, size: int, late: int) -> None:
+        """A new object or an overwritten one (A -> B -> A too), with a time of now or, for a slow upload, before."""
+        self.model.stored[key] = Stored(f"{etag}{size}", size, self.model.clock - late)
+
+    @precondition(lambda self: self.model.stored)
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        del self.model.stored[data.draw(st.sampled_from(sorted(self.model.stored)))]
+
+    @rule(seconds=st.integers(0, 6))
+    def wait(self, seconds: int) -> None:
+        self.model.clock += seconds
+
+    @rule(ask=asks, bad=st.sets(st.sampled_from(sorted(DATA_KEYS)), max_size=2), crash_after=st.integers(0, 4))
+    def load(self, ask: Ask, bad: set[str], crash_after: int) -> None:
+        """A load that may end after some of its batches."""
+        plan = self.plan(ask)
+        self.check_plan(plan, ask)
+        for batch in plan.batches[:crash_after]:
+            keys = [key_of(item.object) for item in batch]
+            self.publish(plan, keys, bad, ask)
+
+    @rule()
+    def load_everything(self) -> None:
+        """A load without bounds leaves nothing behind, and a second one has nothing to do."""
+        for batch in (plan := self.plan(EVERYTHING)).batches:
+            self.publish(plan, [key_of(item.object) for item in batch], set(), EVERYTHING)
+        assert self.plan(EVERYTHING).batches == ()
+
+    @invariant()
+    def seen_is_what_the_model_says(self) -> None:
+        seen = {
+            key_of(item.object): (item.object.etag, item.decision, item.declaration, item.bookmark_version)
+            for item in self.bookmark.seen.values()
+        }
+        assert seen == {
+            key: (
+                item.etag,
+                Decision.QUARANTINED if item.bad else Decision.CONSUMED,
+                SPELLINGS[item.declaration].hash,
+                item.version,
+            )
+            for key, item in self.model.seen.items()
+        }
+        assert self.bookmark.version == self.model.version
+
+    def teardown(self) -> None:
+        """What was written down says the same: the bookmark, and every version read, in its order."""
+        assert load_bookmark(self.store, self.bookmark.head) == self.bookmark
+        history = [
+            (key_of(item.object), item.object.etag, manifest.bookmark_version)
+            for manifest, _ in walk(self.store, self.bookmark.head)
+            for item in reversed(manifest.objects)
+        ]
+        assert history[::-1] == self.model.reads
+
+    def plan(self, ask: Ask) -> Plan:
+        return make_plan(
+            declaration=declaration_of(ask),
+            bookmark=self.bookmark,
+            listing=[
+                LandingObject(SOURCE + key, obj.etag, obj.size, START + timedelta(seconds=obj.modified))
+                for key, obj in self.model.stored.items()
+            ],
+            mode=Mode(ask.mode),
+            window=Window(ask.first, ask.last),
+            table_uuid="uuid",
+            now=START + timedelta(seconds=self.model.clock),
+        )
+
+    def check_plan(self, plan: Plan, ask: Ask) -> None:
+        assert [key_of(item.object) for item in plan.decisions] == sorted(self.model.stored)
+        assert {key_of(d.object): d.decision.value for d in plan.decisions} == self.model.classes(ask)
+        assert all(item.reason for item in plan.decisions)
+        assert [[key_of(item.object) for item in batch] for batch in plan.batches] == self.model.batches(ask)
+        assert bool(plan.batch_id) == bool(plan.batches)
+        assert plan == self.plan(ask)
+
+    def publish(self, plan: Plan, keys: list[str], bad: set[str], ask: Ask) -> None:
+        """Commit one batch in the bookmark, the store and the model; its id must be a new one."""
+        by_key = {key_of(item.object): item for item in plan.decisions}
+        items = [by_key[key] for key in keys]
+        batch = batch_id_for(plan, items, table_uuid="uuid", version=self.bookmark.version)
+        assert batch not in self.batch_ids
+        self.batch_ids.add(batch)
+        outcomes = [
+            outcome(
+                item.object,
+                Decision.QUARANTINED if key_of(item.object) in bad else Decision.CONSUMED,
+                reason="broken" if key_of(item.object) in bad else "",
+                day=item.landing_date,
+            )
+            for item in items
+        ]
+        manifest = manifest_of(
+            self.bookmark,
+            outcomes,
+            mode=plan.mode,
+            advance=plan.mode is not Mode.NO_ADVANCE,
+            declaration=plan.declaration,
+        )
+        self.bookmark = publish(self.store, self.bookmark, manifest)
+        self.model.commit(keys, bad, ask)
+
+
+def key_of(obj: LandingObject) -> str:
+    return obj.uri.removeprefix(SOURCE)
+
+
+PlanAgainstModel.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestPlanAgainstModel = PlanAgainstModel.TestCase

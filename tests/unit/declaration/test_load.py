@@ -1,0 +1,86 @@
+"""Files and documents: which are ours, duplicates over files, and what is reported of a wrong one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakehouse.declaration import find_declaration, load_declarations, parse_declaration_file, validate_all
+from lakehouse.errors import ConfigurationError, DeclarationError, UsageError
+from tests.declaration_text import document
+
+ASSETS = Path(__file__).parents[3] / "assets" / "defs"
+
+
+def put(root: Path, name: str, content: str | bytes) -> Path:
+    path = root / name / "defs.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def test_the_declared_tables_are_right() -> None:
+    orders, readings = load_declarations(ASSETS, {})
+    assert (orders.table, orders.key, readings.table, readings.key) == (
+        "analytics.orders", ("order_id",), "telemetry.readings", ("device_id", "read_at"),
+    )  # fmt: skip
+
+
+def test_several_documents_and_other_components(tmp_path: Path) -> None:
+    other = "type: dagster.Other\nattributes: {a: &x 1, b: *x, c: '{{ load(1) }}'}\n"
+    path = put(tmp_path, "a", f"{other}---\n{document()}---\n{document(table='analytics.returns')}---\n")
+    first, second = parse_declaration_file(path, {})
+    assert [(d.table, d.document) for d in (first, second)] == [("analytics.orders", 1), ("analytics.returns", 2)]
+
+
+def test_good_ones_and_error_lines(tmp_path: Path) -> None:
+    put(tmp_path, "a", "\ufeff" + document())
+    put(tmp_path, "b", document(table="x.y", key="[no]"))
+    put(tmp_path, "c", "type: [\n")
+    put(tmp_path, "d", b"type: x\n# caf\xe9\n")
+    put(tmp_path, "e", "type: lakehouse.components.IcebergTabel\n")
+    put(tmp_path, "f", "")
+    put(tmp_path, "g", "attributes: {}\n")
+    put(tmp_path, "h", "type: lakehouse.components.IcebergTable\nkey: [a]\n")
+    good, lines = validate_all(tmp_path, {})
+    assert [d.table for d in good] == ["analytics.orders"]
+    assert [line.removeprefix(f"{tmp_path}/") for line in lines] == [
+        "b/defs.yaml:6:9: key[0]: no column 'no'; did you mean n?",
+        "c/defs.yaml:2:1: broken YAML: while parsing a flow node, expected the node content, but found '<stream end>'",
+        "d/defs.yaml:2:6: the file is not UTF-8; save it as UTF-8",
+        "e/defs.yaml:1:7: type: got 'lakehouse.components.IcebergTabel'; expected lakehouse.components.IcebergTable",
+        "f/defs.yaml:1:1: the file is empty; expected type: lakehouse.components.IcebergTable",
+        "g/defs.yaml:1:1: type: missing; expected type: lakehouse.components.IcebergTable",
+        "h/defs.yaml:2:1: key: unknown field; it belongs into attributes",
+        "h/defs.yaml:1:1: attributes: missing; expected the declaration of a table",
+    ]
+    with pytest.raises(DeclarationError):
+        load_declarations(tmp_path, {})
+
+
+@pytest.mark.parametrize("again", ["analytics.orders", "Analytics.Orders"])
+def test_a_table_is_declared_once(tmp_path: Path, again: str) -> None:
+    first = put(tmp_path, "a", document())
+    second = put(tmp_path, "b", document(table=again))
+    good, lines = validate_all(tmp_path, {})
+    assert good == ()
+    assert lines == (
+        f"{second}:3:10: table: '{again}' is declared already as analytics.orders in {first}:3; keep one of them",
+    )
+
+
+def test_find(tmp_path: Path) -> None:
+    put(tmp_path, "a", document())
+    assert find_declaration(tmp_path, "analytics.orders", {}).table == "analytics.orders"
+    with pytest.raises(UsageError, match=r"did you mean analytics\.orders"):
+        find_declaration(tmp_path, "analytics.order", {})
+    put(tmp_path, "b", document(table="x.y", key="[no]"))
+    assert find_declaration(tmp_path, "analytics.orders", {}).table == "analytics.orders"
+    with pytest.raises(DeclarationError, match=r"b/defs\.yaml:6:9"):
+        find_declaration(tmp_path, "x.y", {})
+
+
+def test_missing_folder(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="does not exist"):
+        load_declarations(tmp_path / "absent", {})

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+
+import pytest
+
+from lakehouse.bookmark import advance, first_seen, fold, needs_checkpoint, next_chain, seen_after
+from lakehouse.errors import DataError, LakehouseError, NotAvailable
+from lakehouse.model import Bookmark, Decision, Mode, Reference
+from tests.landing_values import START, landed, manifest_of, outcome, reference_of
+
+
+def test_a_new_context_has_seen_nothing_and_has_no_chain() -> None:
+    assert next_chain(Bookmark()) == ()
+    assert Bookmark().version == 0
+
+
+def test_a_batch_moves_the_version_and_remembers_the_latest_version_of_a_key() -> None:
+    bookmark = Bookmark()
+    for etag, decision in (("A", Decision.CONSUMED), ("B", Decision.QUARANTINED)):
+        manifest = manifest_of(bookmark, [outcome(landed("a.csv", etag), decision, reason="why")])
+        bookmark = advance(bookmark, manifest, reference_of(manifest))
+    (seen,) = bookmark.seen.values()
+    assert (seen.object.etag, seen.decision, seen.reason) == ("B", Decision.QUARANTINED, "why")
+    assert (seen.batch_id, seen.bookmark_version, seen.declaration) == ("batch2", 2, "d1")
+    assert bookmark.head == reference_of(manifest)
+
+
+def test_advance_leaves_the_bookmark_it_started_from() -> None:
+    before = Bookmark()
+    manifest = manifest_of(before, [outcome(landed("a.csv"))])
+    advance(before, manifest, reference_of(manifest))
+    assert before == Bookmark()
+
+
+def test_a_batch_that_does_not_advance_moves_the_version_alone() -> None:
+    manifest = manifest_of(Bookmark(), [outcome(landed("a.csv"))], mode=Mode.NO_ADVANCE, advance=False)
+    after = advance(Bookmark(), manifest, reference_of(manifest))
+    assert (after.version, dict(after.seen)) == (1, {})
+
+
+def test_a_full_load_updates_what_was_seen() -> None:
+    manifest = manifest_of(Bookmark(), [outcome(landed("a.csv"))])
+    bookmark = advance(Bookmark(), manifest, reference_of(manifest))
+    again = manifest_of(bookmark, [outcome(landed("a.csv"))], mode=Mode.FULL, declaration="d2")
+    seen = advance(bookmark, again, reference_of(again)).seen[landed("a.csv").uri]
+    assert (seen.bookmark_version, seen.declaration) == (2, "d2")
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_versions_must_follow_each_other(version: int) -> None:
+    bookmark = Bookmark(version=1)
+    manifest = dataclasses.replace(manifest_of(bookmark), bookmark_version=version)
+    with pytest.raises(DataError, match=f"version=1 is followed by version={version}"):
+        advance(bookmark, manifest, Reference("s3://state/m", "0"))
+
+
+def test_an_operators_change_is_refused_until_it_exists_unless_it_changes_nothing() -> None:
+    with pytest.raises(NotAvailable, match="kind=reset"):
+        advance(Bookmark(), manifest_of(Bookmark(), kind="reset"), Reference("s3://state/m", "0"))
+    fence = manifest_of(Bookmark(), kind="fence", advance=False)
+    assert advance(Bookmark(), fence, Reference("s3://state/m", "0")).version == 1
+
+
+def test_a_batch_consumes_or_quarantines_an_object_once() -> None:
+    twice = manifest_of(Bookmark(), [outcome(landed("a.csv")), outcome(landed("a.csv", "B"))])
+    skipped = manifest_of(Bookmark(), [outcome(landed("a.csv"), Decision.DEFERRED)])
+    for manifest in (twice, skipped):
+        with pytest.raises(LakehouseError):
+            advance(Bookmark(), manifest, Reference("s3://state/m", "0"))
+
+
+def test_the_chain_is_newest_first_and_ends_at_the_last_checkpoint() -> None:
+    bookmark, versions = Bookmark(), []
+    for version in range(1, 204):
+        manifest = manifest_of(bookmark)
+        if needs_checkpoint(version):
+            manifest = dataclasses.replace(manifest, checkpoint=Reference("s3://state/c", "0"))
+        bookmark = advance(bookmark, manifest, Reference(f"s3://state/{version}", "0"))
+        versions.append([link.version for link in next_chain(bookmark)])
+    assert versions[0] == [1]
+    assert versions[98] == list(range(99, 0, -1))
+    assert versions[99] == [100]
+    assert versions[198] == list(range(199, 99, -1))
+    assert versions[202] == [203, 202, 201, 200]
+
+
+def test_fold_is_advance_repeated() -> None:
+    bookmark, history = Bookmark(), []
+    for number in range(5):
+        manifest = manifest_of(bookmark, [outcome(landed(f"{number % 2}.csv", str(number)))])
+        history.append((manifest, reference_of(manifest)))
+        bookmark = advance(bookmark, *history[-1])
+    assert fold(Bookmark(), history) == bookmark
+
+
+def test_a_checkpoint_holds_what_is_seen_after_its_own_batch() -> None:
+    manifest = manifest_of(Bookmark(), [outcome(landed("a.csv"))])
+    assert seen_after(Bookmark(), manifest) == advance(Bookmark(), manifest, reference_of(manifest)).seen
+
+
+def test_reading_the_same_version_again_does_not_make_it_younger() -> None:
+    seen = seen_after(Bookmark(), manifest_of(Bookmark(), [outcome(landed("a.csv"))]))
+    later = START + timedelta(days=1)
+    assert first_seen(seen, landed("a.csv"), now=later) == START
+    assert first_seen(seen, landed("a.csv", "B"), now=later) == later
+    assert first_seen(seen, landed("b.csv"), now=later) == later

@@ -1,0 +1,202 @@
+"""Who may hold a lease, for how long, and what the others are told. No test sleeps: waiting moves the clock."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from lakehouse.errors import LeaseHeld, Unavailable
+from lakehouse.lease import TTL, Lease, acquire, read_lease
+from lakehouse.lease_record import LeaseHolder, LeaseRecord, decode_record, encode_record
+from lakehouse.process import Process, this_process
+from lakehouse.storage import Storage, open_storage
+
+KEY = "default/analytics.orders/lease.json"
+START = datetime(2026, 9, 1, 12, tzinfo=UTC)
+ELSEWHERE = Process("other-host", 1, started=5, boot="b", pid_space="p")
+
+
+@dataclass
+class Waiter:
+    """A clock that waiting moves. `during` happens before each wait."""
+
+    now: datetime = START
+    waited: float = 0.0
+    during: Callable[[], None] = lambda: None
+    waits: list[float] = field(default_factory=list)
+
+    def clock(self) -> datetime:
+        return self.now
+
+    def wait(self, seconds: float) -> None:
+        self.during()
+        self.waits.append(seconds)
+        self.now += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return open_storage(f"file://{tmp_path}", {})
+
+
+def take(storage: Storage, waiter: Waiter, run_id: str = "run-1", **more: float) -> AbstractContextManager[Lease]:
+    holder = LeaseHolder(run_id=run_id, process=this_process(), step="plan")
+    return acquire(
+        storage,
+        KEY,
+        table="analytics.orders",
+        holder=holder,
+        clock=waiter.clock,
+        wait=waiter.wait,
+        renew_every=1e6,
+        **more,
+    )
+
+
+def held_by(storage: Storage, process: Process, *, expires: datetime) -> None:
+    holder = LeaseHolder(run_id="run-0", process=process, batch_id="b0", step="merge")
+    storage.put(KEY, encode_record(LeaseRecord(holder, acquired_at=START, expires_at=expires, serial=3)))
+
+
+def test_a_lease_tells_what_its_holder_does(storage: Storage) -> None:
+    waiter = Waiter()
+    with take(storage, waiter) as lease:
+        lease.update(step="merge", batch_id="b1", attempt_id="a1")
+        record = read_lease(storage, KEY)
+        assert record == lease.record
+        assert record.holder == LeaseHolder("run-1", this_process(), attempt_id="a1", batch_id="b1", step="merge")
+        assert (record.acquired_at, record.expires_at, record.free) == (START, START + TTL, False)
+        waiter.now += timedelta(seconds=20)
+        lease.renew()
+        renewed = read_lease(storage, KEY)
+        assert renewed is not None
+        assert renewed.expires_at == START + timedelta(seconds=20) + TTL
+    after = read_lease(storage, KEY)
+    assert after is not None
+    assert after.free
+    assert after.holder.step == "merge"
+    with take(storage, waiter, "run-2") as again:
+        assert again.record.serial > after.serial
+    assert not waiter.waits
+
+
+def test_a_live_holder_is_waited_for_and_then_named(storage: Storage) -> None:
+    waiter = Waiter()
+    with take(storage, waiter) as lease:
+        waiter.during = lease.renew
+        with pytest.raises(LeaseHeld) as caught, take(storage, waiter, "run-2", limit=120):
+            pass
+        assert not lease.lost
+    assert sum(waiter.waits) == pytest.approx(120)
+    text = str(caught.value)
+    for part in ("run_id=run-1", f"pid={this_process().pid}", "step=plan", f"since={START.isoformat()}", "next: "):
+        assert part in text
+
+
+def test_a_released_lease_is_taken_while_waiting(storage: Storage) -> None:
+    waiter = Waiter()
+    first = take(storage, waiter)
+    first.__enter__()
+    waiter.during = lambda: first.__exit__(None, None, None) and None
+    with take(storage, waiter, "run-2") as lease:
+        assert lease.record.holder.run_id == "run-2"
+    assert len(waiter.waits) == 1
+
+
+def test_an_expired_lease_is_taken_over_and_its_holder_notices(storage: Storage) -> None:
+    waiter = Waiter()
+    with take(storage, waiter) as slow:
+        with take(storage, waiter, "run-2") as lease:
+            assert waiter.now == START + TTL
+            slow.update(step="publish")
+            assert slow.lost
+            slow.release()
+            held = read_lease(storage, KEY)
+            assert held is not None
+            assert held.holder.run_id == "run-2", "a stolen lease is never released by its former holder"
+            assert not held.free
+        assert not lease.lost
+
+
+def test_another_host_is_waited_for_but_a_dead_process_of_ours_is_not(storage: Storage) -> None:
+    waiter = Waiter()
+    gone = replace(this_process(), started=this_process().started - 1)
+    held_by(storage, gone, expires=START + TTL)
+    with take(storage, waiter):
+        assert not waiter.waits
+    held_by(storage, ELSEWHERE, expires=START + TTL)
+    with take(storage, waiter):
+        assert waiter.now == START + TTL
+
+
+def test_a_lease_that_nobody_can_read_is_taken_over(storage: Storage) -> None:
+    storage.put(KEY, b"{}")
+    assert read_lease(storage, KEY) is None
+    with take(storage, Waiter()) as lease:
+        assert not lease.lost
+
+
+def test_a_renewal_that_fails_is_made_up_for(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise Unavailable("down")
+
+    with take(storage, Waiter()) as lease:
+        with monkeypatch.context() as patched:
+            patched.setattr(type(storage), "replace", fail)
+            lease.update(step="stage")
+            assert isinstance(lease.trouble, Unavailable)
+        lease.renew()
+        assert lease.trouble is None
+        assert not lease.lost
+        record = read_lease(storage, KEY)
+        assert record is not None
+        assert record.holder.step == "stage"
+
+
+def test_the_lease_is_renewed_in_the_background(storage: Storage) -> None:
+    renewed = threading.Event()
+
+    def clock() -> datetime:
+        if threading.current_thread() is not threading.main_thread():
+            renewed.set()
+        return START
+
+    holder = LeaseHolder(run_id="run-1", process=this_process())
+    with acquire(storage, KEY, table="t", holder=holder, clock=clock, wait=lambda _: None, renew_every=0.001):
+        assert renewed.wait(10)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("lease")]
+
+
+def test_of_many_that_ask_at_once_one_holds(storage: Storage) -> None:
+    barrier, inside, most = threading.Barrier(6), [0], [0]
+    guard = threading.Lock()
+
+    def load(number: int) -> None:
+        barrier.wait()
+        waiter = Waiter()
+        with take(storage, waiter, f"run-{number}", limit=3600):
+            with guard:
+                inside[0] += 1
+                most[0] = max(most[0], inside[0])
+            with guard:
+                inside[0] -= 1
+
+    threads = [threading.Thread(target=load, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most[0] == 1
+
+
+def test_records_survive_and_foreign_ones_are_none() -> None:
+    record = LeaseRecord(LeaseHolder("r", ELSEWHERE, "a", "b", "s"), START, START + TTL, serial=7, free=True)
+    assert decode_record(encode_record(record)) == record
+    for data in (b"", b"[]", b"{}", b"\xff", encode_record(record).replace(b'"pid": 1', b'"pid": "x"')):
+        assert decode_record(data) is None
