@@ -17,7 +17,6 @@ from typing import Any
 
 import duckdb
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.expressions import And, EqualTo
 from pyiceberg.table import Table
 
 from benchmarks.workload import COLUMNS, NEW_DAY, Dataset
@@ -33,9 +32,7 @@ def check_upsert(catalog: Catalog, name: str, dataset: Dataset) -> list[str]:
     return compare_rows(con, catalog.load_table(name), tuple(COLUMNS))
 
 
-def check_ours(
-    catalog: Catalog, name: str, dataset: Dataset, *, prefix: str, receipt: Mapping[str, Any]
-) -> list[str]:
+def check_ours(catalog: Catalog, name: str, dataset: Dataset, *, prefix: str, receipt: Mapping[str, Any]) -> list[str]:
     """Differences of our table, its lineage, its snapshot, the receipt and the ledger."""
     counts: dict[str, int] = json.loads(dataset.counts.read_text())["batch"]
     differences = compare("receipt state", receipt["state"], "committed")
@@ -106,7 +103,9 @@ def _check_snapshot(table: Table, batch: Mapping[str, Any], counts: Mapping[str,
         *compare("current snapshot", table.metadata.current_snapshot_id, snapshot.snapshot_id),
         *compare("receipt snapshot", batch["snapshot_id"], snapshot.snapshot_id),
         *compare("tags", list(tags.values()), [snapshot.snapshot_id]),
-        *compare("bookmark version of the snapshot", summary["lakehouse.bookmark-version"], str(batch["bookmark_version"])),
+        *compare(
+            "bookmark version of the snapshot", summary["lakehouse.bookmark-version"], str(batch["bookmark_version"])
+        ),
         *compare("counts of the summary", {k: stated.get(k, 0) for k in counts}, dict(counts)),
     ]
 
@@ -124,7 +123,7 @@ def _check_ledger(
         return [f"ledger rows of the batch: expected=1 batch, 1 file actual={len(batches)}, {len(files)}"]
     row, file = batches[0], files[0]
     equations = catalog.load_table(f"{LEDGER}.reconciliations").scan(
-        And(EqualTo("target", name), EqualTo("bookmark_version", batch["bookmark_version"]))
+        f"target = '{name}' and bookmark_version = {int(batch['bookmark_version'])}"
     )
     sides = [(e["equation"], e["left_value"], e["right_value"]) for e in equations.to_arrow().to_pylist()]
     differences = [f"equation {equation}: {left} is not {right}" for equation, left, right in sides if left != right]
@@ -161,7 +160,7 @@ def _check_rejects(
 
 
 def _ledger(catalog: Catalog, kind: str, name: str, batch_id: str) -> list[dict[str, Any]]:
-    scan = catalog.load_table(f"{LEDGER}.{kind}").scan(And(EqualTo("target", name), EqualTo("batch_id", batch_id)))
+    scan = catalog.load_table(f"{LEDGER}.{kind}").scan(f"target = '{name}' and batch_id = '{batch_id}'")
     return list(scan.to_arrow().to_pylist())
 
 

@@ -18,7 +18,17 @@ from pathlib import Path
 
 import duckdb
 
-from benchmarks.workload import COLUMNS, DAYS, DEFAULT_ROWS, FIRST_DAY, NEW_DAY, WORKLOADS, Dataset, Workload, first_days
+from benchmarks.workload import (
+    COLUMNS,
+    DAYS,
+    DEFAULT_ROWS,
+    FIRST_DAY,
+    NEW_DAY,
+    WORKLOADS,
+    Dataset,
+    Workload,
+    first_days,
+)
 
 NAMES = ", ".join(COLUMNS)
 BAD_AMOUNTS = ("abc", "12.345", "1,50", "--1", "99999999999.00", "0x1F", "1e400")
@@ -82,7 +92,8 @@ def _make_increment(con: duckdb.DuckDBPyConnection, workload: Workload) -> None:
             {newer} as order_time, input_date, note, order_id::double as place
         from target where {where} and hash(order_id) % {step} = 0
         union all
-        select 'new', *, order_id::double from ({_rows(rows, fresh, day=NEW_DAY.isoformat(), days=1, status="'new'")})"""
+        select 'new', *, order_id::double
+        from ({_rows(rows, fresh, day=NEW_DAY.isoformat(), days=1, status="'new'")})"""
     )
     old = f"from target where {where} and hash(order_id) % {rare}"
     first = rows * (DAYS - 3) // DAYS if workload.name == "daily" else 0
@@ -187,7 +198,8 @@ def _rejects() -> str:
     quoted = "case when contains(raw_amount, ',') then '\"' || raw_amount || '\"' else raw_amount end"
     return f"""select line as line_number,
             case kind when 'null_key' then 'order_id' else 'amount' end as column_name,
-            coalesce(raw_key, '') || ',' || concat_ws(',', customer_id, {quoted}, status, order_time, input_date, note) as raw
+            coalesce(raw_key, '') || ','
+                || concat_ws(',', customer_id, {quoted}, status, order_time, input_date, note) as raw
         from increment where kind in ('bad_amount', 'null_key')"""
 
 
@@ -203,7 +215,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=DEFAULT_ROWS, help="rows of the target")
     arguments = parser.parse_args()
     dataset = generate(arguments.folder, Workload(arguments.workload, arguments.rows))
-    print(dataset.counts.read_text())
+    print(json.dumps(json.loads(dataset.counts.read_text())))
 
 
 if __name__ == "__main__":

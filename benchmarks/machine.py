@@ -39,7 +39,5 @@ def peak_rss_bytes() -> int:
 
 def _git(*arguments: str) -> str:
     """Output of git in this repository; empty outside of one."""
-    done = subprocess.run(
-        ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     return done.stdout.strip()

@@ -27,7 +27,7 @@ WINDOWS = {"first": Window(FIRST_DAY, first_days()[-1]), "timed": Window(NEW_DAY
 
 
 def declaration_text(table: str, workload: Workload) -> str:
-    """The declaration of a benchmark table. `input_date` is a column of the file, so an update stays in its partition."""
+    """The declaration of a benchmark table. `input_date` is a column of the file: an update stays in its partition."""
     return f"""\
 type: lakehouse.components.IcebergTable
 attributes:

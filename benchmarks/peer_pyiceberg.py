@@ -1,4 +1,6 @@
-"""Runs PyIceberg's `Table.upsert` in a process of its own: `python -m benchmarks.peer_pyiceberg TABLE FOLDER URI first|timed`.
+"""Runs PyIceberg's `Table.upsert` in a process of its own.
+
+    python -m benchmarks.peer_pyiceberg TABLE FOLDER URI first|timed
 
 Same catalog, same S3, same rows in the target, same file as our loader. `upsert` refuses duplicates and NULL keys, so
 the file is read and cleaned by DuckDB first, as a user of PyIceberg would have to; that takes a small part of the time
@@ -71,15 +73,15 @@ def read_source(path: Path) -> pa.Table:
     con = duckdb.connect()
     con.execute("set TimeZone = 'UTC'")
     casts = ", ".join(f"{name}::{text} as {name}" for name, text in COLUMNS.items())
-    reader = con.execute(
+    rows: pa.Table = con.sql(
         f"""select {casts} from (
             select *, row_number() over () as line from read_csv('{path}', header = true, all_varchar = true))
         where order_id is not null
             and regexp_full_match(amount, '\\d{{1,10}}(\\.\\d{{1,2}})?')
         qualify row_number() over (
             partition by order_id order by order_time::timestamptz desc, line desc) = 1"""
-    )
-    return reader.to_arrow_table()
+    ).to_arrow_table()
+    return rows
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from lakehouse.faults import fault_point
 from lakehouse.landing import discover
 from lakehouse.lease import Lease, acquire
 from lakehouse.lease_record import LeaseHolder
-from lakehouse.ledger import bring_up_to
+from lakehouse.ledger import standing_of, sync
 from lakehouse.model import LandingObject, Mode, Plan, Receipt, State, Window
 from lakehouse.plan import make_plan
 from lakehouse.position import Position, find_position, remember
@@ -166,7 +166,7 @@ class _Load:
             rows = int(totals["total-records"]) if "total-records" in totals else None
             self._builder.stands_at(snapshot_id=target.tag.snapshot_id if target.tag else None, table_rows=rows)
             try:
-                bring_up_to(target, self._services)
+                sync(standing_of(target), self._services)
             except LakehouseError:
                 self._builder.ledger("behind")
 

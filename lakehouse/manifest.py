@@ -117,7 +117,7 @@ def encode_checkpoint(seen: Mapping[str, SeenObject]) -> bytes:
 
 def decode_checkpoint(data: bytes) -> dict[str, SeenObject]:
     """Read what `encode_checkpoint` wrote, by uri. Raises as `decode_manifest` does."""
-    return _decode(data, _CHECKPOINT, _seen)
+    return _decode(data, _CHECKPOINT, lambda table, _: _seen(table))
 
 
 def _encode(columns: dict[str, list[Any]], *, schema: pa.Schema, content: str, header: dict[str, Any]) -> bytes:
@@ -245,7 +245,7 @@ def _header(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _seen(table: pa.Table, header: dict[str, Any]) -> dict[str, SeenObject]:
+def _seen(table: pa.Table) -> dict[str, SeenObject]:
     rows = map(
         SeenObject,
         _objects(table),

@@ -110,16 +110,20 @@ def staging_folder(batch: str, attempt: str) -> str:
     return f"staging/{batch}/{attempt}/"
 
 
-# Dagster names.
+# Dagster names; a nested namespace keeps its parts apart.
+
+
+def dagster_name(namespace: str, table: str) -> str:
+    return f"{namespace.replace('.', '__')}__{table}"
 
 
 def pool(namespace: str, table: str) -> str:
-    return f"{namespace}__{table}"
+    return dagster_name(namespace, table)
 
 
 def sensor(namespace: str, table: str) -> str:
-    return f"{namespace}__{table}_landing"
+    return f"{dagster_name(namespace, table)}_landing"
 
 
 def schedule(namespace: str, table: str) -> str:
-    return f"{namespace}__{table}_daily"
+    return f"{dagster_name(namespace, table)}_daily"

@@ -24,10 +24,9 @@ def fetch_all(
 ) -> Generator[tuple[LandingObject, Path | FetchError], None, None]:
     """Yield every object in order, with its local copy or the error that it alone has.
 
-    At most `ahead` copies lie in `folder` or are under way; each is deleted when the next one is asked for,
-    and all of them when the generator is closed. Files are
-    named by position, never by key. Raises ConfigurationError, and Unavailable once three objects in a row are: then
-    the service is down, and asking for the others would only take time.
+    At most `ahead` copies lie in `folder` or are under way; each is deleted when the next one is asked for, and all of
+    them when the generator is closed. Files are named by position, never by key. Raises ConfigurationError, and
+    Unavailable once three objects in a row are: then the service is down, and asking for more would only take time.
     """
     folder.mkdir(parents=True, exist_ok=True)
     pool = ThreadPoolExecutor(ahead, thread_name_prefix="fetch")

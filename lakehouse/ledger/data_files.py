@@ -93,7 +93,7 @@ def every_row(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def without_context(context: str) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     """What is kept of a batch of rows when a context's rows go."""
-    return lambda batch: batch.filter(pc.not_equal(batch.column("context"), context))
+    return lambda batch: batch.filter(pc.not_equal(batch.column("context"), pa.scalar(context)))
 
 
 def rewrite_files(

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from lakehouse.errors import DataError
-from lakehouse.ledger.schema import BATCHES, COLUMNS, FILES, RECONCILIATIONS
+from lakehouse.ledger.schema import BATCHES, FILES, RECONCILIATIONS
 from lakehouse.model import Manifest, Reference, RowCounts, State
 
 Row: TypeAlias = dict[str, Any]
@@ -126,7 +126,7 @@ def reject_rows(entry: Entry, rejects: pa.Table, *, schema: pa.Schema) -> pa.Tab
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _cast(column: pa.ChunkedArray, field: pa.Field, entry: Entry) -> pa.ChunkedArray:
+def _cast(column: pa.ChunkedArray[Any], field: pa.Field[Any], entry: Entry) -> pa.ChunkedArray[Any]:
     try:
         return column.cast(field.type)
     except pa.ArrowException as error:

@@ -107,7 +107,9 @@ def ledger_schema(name: str) -> Schema:
 
 def ledger_spec(schema: Schema) -> PartitionSpec:
     """One partition per life of a target, so that loads of other tables never share a file."""
-    return PartitionSpec(PartitionField(schema.find_field("table_uuid").field_id, 1000, IdentityTransform(), "table_uuid"))
+    return PartitionSpec(
+        PartitionField(schema.find_field("table_uuid").field_id, 1000, IdentityTransform(), "table_uuid")
+    )
 
 
 def head_property(*, table_uuid: str, context: str) -> str:

@@ -1,36 +1,28 @@
 """Brings the ledger tables up to a bookmark. The only writer of the ledger, after a load, after a crash, in a rebuild.
 
 Each table holds, in a property, the bookmark version up to which it has a context's rows, and property and rows move in
-one commit that asserts `main`. Whoever loses that assertion reads the head again, so no two writers double a row. A
-version without rows moves the property alone: then `main` stays, and a slower writer can only set the head back over
-versions that have no rows. Never reads or writes a target.
+one commit that asserts `main`. Whoever loses that assertion reads the head again, so no two writers double a row.
+Never reads or writes a target.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
-from pyiceberg.table.refs import MAIN_BRANCH
-from pyiceberg.table.update import (
-    AssertRefSnapshotId,
-    AssertTableUUID,
-    RemoveSnapshotsUpdate,
-    SetPropertiesUpdate,
-    TableRequirement,
-    TableUpdate,
-)
 
-from lakehouse.catalog import translate, translated
-from lakehouse.errors import ConfigurationError, Conflict, DataError, LakehouseError, NotAvailable
-from lakehouse.iceberg import LiveManifest, draft_snapshot, has_delete_files, live_manifests
+from lakehouse.catalog import translated
+from lakehouse.errors import Conflict, DataError, LakehouseError, NotAvailable
+from lakehouse.iceberg import LiveManifest, has_delete_files, live_manifests
+from lakehouse.ledger.commit import commit_rows
 from lakehouse.ledger.data_files import (
     LocalFile,
     Rewrite,
@@ -42,15 +34,14 @@ from lakehouse.ledger.data_files import (
 )
 from lakehouse.ledger.rows import ROWS, Entry, reject_rows
 from lakehouse.ledger.schema import LEDGERS, REJECTS, head_of, head_property
-from lakehouse.ledger.standing import Standing
+from lakehouse.ledger.standing import Standing, standing_of
 from lakehouse.ledger.tables import open_ledger
 from lakehouse.services import Services
 from lakehouse.state import read_blob, walk
+from lakehouse.target import Target
 
 OK = "ok"
-ATTEMPTS = 12
-KEEP_SNAPSHOTS = 100
-"""The ledger's own history: without a bound, every commit would write a longer metadata file than the one before."""
+ATTEMPTS = 10
 _REJECTS_AT_ONCE = 20_000
 
 
@@ -85,8 +76,13 @@ class _Staged:
         )
 
 
-def sync(standing: Standing, services: Services, *, folder: Path) -> str:
-    """Append what the ledger lacks of this bookmark; `folder` is local scratch. Returns "ok", also if it lacks nothing.
+def bring_up_to(target: Target, services: Services) -> str:
+    """Append what the ledger lacks of the bookmark that this look at a target shows. Returns and raises as `sync`."""
+    return sync(standing_of(target), services)
+
+
+def sync(standing: Standing, services: Services) -> str:
+    """Append what the ledger lacks of this bookmark. Returns "ok", also if it lacks nothing.
 
     Raises Conflict when other tables' loads commit first again and again, and every other failure as a LakehouseError:
     the ledger is then behind, and the next sync makes up for it.
@@ -94,7 +90,7 @@ def sync(standing: Standing, services: Services, *, folder: Path) -> str:
     job = _Job(
         standing=standing,
         services=services,
-        folder=folder,
+        folder=services.settings.spill,
         start=lambda table: head_of(table, table_uuid=standing.table_uuid, context=standing.context),
         choose=small_files,
         keep=every_row,
@@ -102,7 +98,7 @@ def sync(standing: Standing, services: Services, *, folder: Path) -> str:
     return _run(job)
 
 
-def rebuild(standing: Standing, services: Services, *, folder: Path) -> str:
+def rebuild(standing: Standing, services: Services) -> str:
     """Replace every row of this table's life and context by what its manifests say; other contexts' rows stay.
 
     Each ledger table changes in one commit, so no reader sees it half full. Raises as `sync` does.
@@ -110,19 +106,152 @@ def rebuild(standing: Standing, services: Services, *, folder: Path) -> str:
     job = _Job(
         standing=standing,
         services=services,
-        folder=folder,
-        start=lambda table: 0,
+        folder=services.settings.spill,
+        start=lambda _: 0,
         choose=lambda files: files,
         keep=without_context(standing.context),
     )
-    return _run(job, rebuilding=True)
+    return _run(job)
 
 
 def _run(job: _Job) -> str:
-    with _errors_of_ours(job.standing):
-        tables = {name: _open(job, name) for name in LEDGERS}
-        behind = {name: table for name, table in tables.items() if job.start(table) < job.standing.version}
-        staged = _stage(job, behind)
-        for name, table in behind.items():
-            _bring_up(job, name, table, staged[name])
+    if job.standing.version == 0:
+        return OK
+    with _errors_of_ours(job):
+        job.folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=job.folder, prefix="ledger-") as scratch:
+            job = replace(job, folder=Path(scratch))
+            tables = {name: _open(job, name) for name in LEDGERS}
+            behind = {name: table for name, table in tables.items() if job.start(table) < job.standing.version}
+            staged = _stage(job, behind)
+            for name, table in behind.items():
+                _bring_up(job, name, table, staged[name])
     return OK
+
+
+def _open(job: _Job, name: str) -> Table:
+    return open_ledger(job.services.catalog, job.services.settings.ops_namespace, name)
+
+
+def _bring_up(job: _Job, name: str, table: Table, staged: _Staged) -> None:
+    """Commit the staged rows, again on every new head, until they are in or somebody else has brought them in."""
+    standing = job.standing
+    rewrite = Rewrite()
+    failure: Exception | None = None
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            job.services.pause(_pause_seconds(attempt, job.services.new_id()))
+            table = _open(job, name)
+        if (above := job.start(table)) >= standing.version:
+            return
+        if not staged.fits(table, above):
+            staged = _stage(job, {name: table})[name]
+        live = _live(table)
+        files = partition_files(live, standing.table_uuid)
+        if staged.added is not None and staged.added.file_path in {file.file_path for file in files}:
+            return  # the commit before landed, and only its answer was lost
+        rewrite = _rewrite(job, table, job.choose(files), rewrite)
+        failure = commit_rows(
+            job.services.catalog,
+            table,
+            live=live,
+            added=[file for file in (staged.added, rewrite.added) if file is not None],
+            removed=rewrite.removed,
+            head={head_property(table_uuid=standing.table_uuid, context=standing.context): str(standing.version)},
+            commit_uuid=UUID(hex=job.services.new_id()),
+        )
+        if failure is None:
+            return
+    raise Conflict(
+        f"the ledger table {'.'.join(table.name())} could not be committed: attempts={ATTEMPTS} "
+        f"table={standing.table} version={standing.version} last_error={type(failure).__name__}",
+        next=f"lakehouse ledger rebuild {standing.table}   # or wait: the next load brings the ledger up to date",
+    ) from failure
+
+
+def _live(table: Table) -> tuple[LiveManifest, ...]:
+    if has_delete_files(table, table.current_snapshot()):  # a snapshot of ours would bring their rows back
+        raise NotAvailable(
+            f"the ledger table {'.'.join(table.name())} has delete files of another writer",
+            next="compact it with the engine that wrote them, or drop it and run `lakehouse ledger rebuild TABLE`",
+        )
+    return live_manifests(table, table.current_snapshot())
+
+
+def _pause_seconds(attempt: int, random_hex: str) -> float:
+    """Longer with every attempt, up to two seconds, and by chance half or twice as long: losers must not meet again."""
+    chance = int(random_hex[:8], 16) / 0xFFFFFFFF
+    return float(min(0.05 * 2**attempt, 2.0) * (0.25 + 0.75 * chance))
+
+
+def _stage(job: _Job, tables: Mapping[str, Table]) -> dict[str, _Staged]:
+    """Write and upload what each table lacks. The manifests are read once, and one chain of them is in memory."""
+    if not tables:
+        return {}
+    above = {name: job.start(table) for name, table in tables.items()}
+    files = {name: LocalFile(table, job.folder / f"{name}.parquet") for name, table in tables.items()}
+    for entry in _entries(job, above=min(above.values())):
+        for name, file in files.items():
+            if entry.manifest.bookmark_version > above[name]:
+                for rows in _rows(job, name, entry, file.schema):
+                    file.append(rows)
+    return {
+        name: _Staged(
+            ledger_uuid=table.metadata.table_uuid,
+            schema_id=table.metadata.current_schema_id,
+            above=above[name],
+            added=files[name].upload(table_uuid=job.standing.table_uuid, file_id=job.services.new_id()),
+        )
+        for name, table in tables.items()
+    }
+
+
+def _entries(job: _Job, *, above: int) -> Iterator[Entry]:
+    standing = job.standing
+    for manifest, reference in walk(job.services.state, standing.head, above=above):
+        version = manifest.bookmark_version
+        if reference == standing.head and version != standing.version:
+            raise DataError(f"the manifest is of another version: uri={reference.uri} expected={standing.version}")
+        yield Entry(
+            manifest=manifest,
+            reference=reference,
+            table_uuid=standing.table_uuid,
+            context=standing.context,
+            snapshot_id=standing.snapshot_ids.get(version),
+        )
+
+
+def _rows(job: _Job, name: str, entry: Entry, schema: pa.Schema) -> Iterator[pa.Table]:
+    if name != REJECTS:
+        yield pa.Table.from_pylist(ROWS[name](entry), schema=schema)
+    elif entry.manifest.rejects is not None:
+        stored = pq.ParquetFile(pa.BufferReader(read_blob(job.services.state, entry.manifest.rejects)))
+        for batch in stored.iter_batches(_REJECTS_AT_ONCE):
+            yield reject_rows(entry, pa.Table.from_batches([batch]), schema=schema)
+
+
+def _rewrite(job: _Job, table: Table, chosen: Sequence[DataFile], before: Rewrite) -> Rewrite:
+    """The rewrite of the chosen files; the one of the attempt before if it was of the same files."""
+    if before.removed == frozenset(file.file_path for file in chosen):
+        return before
+    return rewrite_files(
+        table,
+        chosen,
+        keep=job.keep,
+        table_uuid=job.standing.table_uuid,
+        file_id=job.services.new_id(),
+        folder=job.folder,
+    )
+
+
+@contextmanager
+def _errors_of_ours(job: _Job) -> Iterator[None]:
+    """A load has committed when the ledger is written: whatever goes wrong here must not look like a failed load."""
+    subject = f"ledger of table={job.standing.table} context={job.standing.context}"
+    try:
+        with translated(subject):
+            yield
+    except LakehouseError:
+        raise
+    except Exception as error:
+        raise LakehouseError(f"{subject}: {type(error).__name__}: {error}") from error

@@ -15,12 +15,11 @@ from xml.etree.ElementTree import ParseError
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
-    ConnectionError,
     HTTPClientError,
     IncompleteReadError,
-    ReadTimeoutError,
     ResponseStreamingError,
 )
+from botocore.exceptions import ConnectionError as BotoConnectionError
 from botocore.parsers import ResponseParserError
 from obstore.exceptions import BaseError, UnauthenticatedError
 
@@ -31,9 +30,8 @@ FOREIGN = (BaseError, FileNotFoundError, BotoCoreError, ClientError, ResponsePar
 
 _NETWORK = (
     HTTPClientError,
-    ConnectionError,
+    BotoConnectionError,
     IncompleteReadError,
-    ReadTimeoutError,
     ResponseStreamingError,
     ResponseParserError,
     ParseError,

@@ -16,7 +16,7 @@ class Patience:
 
     connect: float = 3.0
     answer: float = 10.0
-    body: float = 60.0
+    body: float = 30.0
     retries: int = 5
     backoff: float = 0.2
     give_up: float = 10.0

@@ -103,7 +103,11 @@ def test_a_released_lease_is_taken_while_waiting(storage: Storage) -> None:
     waiter = Waiter()
     first = take(storage, waiter)
     first.__enter__()
-    waiter.during = lambda: first.__exit__(None, None, None) and None
+
+    def release() -> None:
+        first.__exit__(None, None, None)
+
+    waiter.during = release
     with take(storage, waiter, "run-2") as lease:
         assert lease.record.holder.run_id == "run-2"
     assert len(waiter.waits) == 1
@@ -174,25 +178,35 @@ def test_the_lease_is_renewed_in_the_background(storage: Storage) -> None:
 
 
 def test_of_many_that_ask_at_once_one_holds(storage: Storage) -> None:
-    barrier, inside, most = threading.Barrier(6), [0], [0]
-    guard = threading.Lock()
+    barrier, guard, inside = threading.Barrier(6), threading.Lock(), threading.Semaphore(1)
+    alone: list[bool] = []
+
+    def pause(_: float) -> None:
+        threading.Event().wait(0.002)
 
     def load(number: int) -> None:
+        holder = LeaseHolder(run_id=f"run-{number}", process=this_process())
         barrier.wait()
-        waiter = Waiter()
-        with take(storage, waiter, f"run-{number}", limit=3600):
+        with acquire(
+            storage,
+            KEY,
+            table="analytics.orders",
+            holder=holder,
+            clock=lambda: datetime.now(UTC),
+            wait=pause,
+        ):
+            entered = inside.acquire(blocking=False)
             with guard:
-                inside[0] += 1
-                most[0] = max(most[0], inside[0])
-            with guard:
-                inside[0] -= 1
+                alone.append(entered)
+            if entered:
+                inside.release()
 
     threads = [threading.Thread(target=load, args=(number,)) for number in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert most[0] == 1
+    assert alone == [True] * 6
 
 
 def test_records_survive_and_foreign_ones_are_none() -> None:

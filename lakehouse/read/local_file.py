@@ -1,11 +1,12 @@
-"""What the first bytes of a file say: compressed and foreign content is refused by name before any parsing.
+"""The local copy of an object: what its first bytes say, and how DuckDB is told its name.
 
-Never decides a format: that is declared.
+Compressed and foreign content is refused by name before any parsing. Never decides a format: that is declared.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from lakehouse.errors import UnreadableObject
@@ -40,3 +41,8 @@ def refuse_foreign(path: Path, *, uri: str, format_name: str) -> None:
         raise UnreadableObject(f"the file is parquet: uri={uri} declared={format_name}")
     if format_name == "parquet" and not head.startswith(_PARQUET):
         raise UnreadableObject(f"the file is not parquet: uri={uri}")
+
+
+def scan_path(path: Path) -> str:
+    """The path for DuckDB's file readers, which take `*`, `?` and `[` for patterns."""
+    return re.sub(r"[*?\[]", r"[\g<0>]", str(path))

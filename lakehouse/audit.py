@@ -1,0 +1,168 @@
+"""What an operator asks first: where a table stands, and which rows did not fit. Reads only.
+
+It reads the bookmark, the manifests and the records of unpublished attempts, so it is right also when the ledger is
+behind or gone.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from lakehouse import naming
+from lakehouse.attempt import AttemptRecord, read_records
+from lakehouse.errors import Detached
+from lakehouse.lease import read_lease
+from lakehouse.ledger import ledger_head
+from lakehouse.model import NEW_TABLE, Manifest, Reference, State
+from lakehouse.position import Position, find_position
+from lakehouse.services import Services
+from lakehouse.state import read_blob, walk
+from lakehouse.target import summary
+
+if TYPE_CHECKING:
+    from lakehouse.declaration import Declaration
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """One line per table. `state` is `new`, `committed`, `running`, `blocked`, `failed`, `unknown` or `detached`."""
+
+    table: str
+    context: str
+    state: str
+    bookmark_version: int
+    snapshot_id: int | None
+    last_batch: str | None
+    last_batch_at: datetime | None
+    rows: int | None
+    ledger: str
+    detail: str
+    next: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedRow:
+    """A record that did not fit. `state` is that of its batch: `committed` or `blocked`."""
+
+    batch_id: str
+    state: str
+    uri: str
+    line_number: int
+    column_name: str | None
+    reason: str
+    raw: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def status_of(declaration: Declaration, services: Services) -> TableStatus:
+    """Where a table stands now."""
+    try:
+        position = find_position(declaration, services)
+    except Detached as error:
+        return TableStatus(
+            declaration.table, declaration.context, State.DETACHED.value, 0, None, None, None, None, "unknown",
+            error.message, error.next,
+        )  # fmt: skip
+    version = position.bookmark.version
+    last = next((m for m, _ in islice(walk(services.state, position.target.bookmark), 1)), None)
+    state, detail, next_step = _state(declaration, position, services)
+    tag = position.target.tag
+    totals = summary(position.target.main) if position.target.main else {}
+    return TableStatus(
+        table=declaration.table,
+        context=declaration.context,
+        state=state,
+        bookmark_version=version,
+        snapshot_id=tag.snapshot_id if tag else None,
+        last_batch=last.batch_id if last else None,
+        last_batch_at=last.written_at if last else None,
+        rows=int(totals["total-records"]) if "total-records" in totals else None,
+        ledger=_ledger(declaration, position, services),
+        detail=detail,
+        next=next_step,
+    )
+
+
+def _ledger(declaration: Declaration, position: Position, services: Services) -> str:
+    head = ledger_head(
+        services.catalog,
+        services.settings.ops_namespace,
+        table_uuid=position.target.uuid,
+        context=declaration.context,
+    )
+    return "ok" if head >= position.bookmark.version else f"behind: {head} of {position.bookmark.version}"
+
+
+def _state(declaration: Declaration, position: Position, services: Services) -> tuple[str, str, str]:
+    lease = read_lease(services.state, naming.lease(services.catalog_name, declaration.table))
+    if lease is not None and not lease.free and services.now() < lease.expires_at:
+        holder = lease.holder
+        detail = f"running: host={holder.process.host} pid={holder.process.pid} step={holder.step} run={holder.run_id}"
+        return "running", detail, ""
+    open_attempt = next(open_attempts(declaration, position, services), None)
+    if open_attempt is not None:
+        detail = f"attempt {open_attempt.attempt_id} at step {open_attempt.step}: {open_attempt.error}"
+        command = (
+            f"lakehouse rejects show {declaration.table} --batch {open_attempt.batch_id}"
+            if open_attempt.state is State.BLOCKED
+            else f"lakehouse load {declaration.table}"
+        )
+        return open_attempt.state.value, detail, command
+    return ("committed" if position.bookmark.version else "new"), "", ""
+
+
+def open_attempts(declaration: Declaration, position: Position, services: Services) -> Iterator[AttemptRecord]:
+    """Attempts on the bookmark as it stands that ended unpublished, newest first: the next batch makes them history."""
+    for record in _records(declaration, position, services):
+        if record.bookmark_version == position.bookmark.version:
+            yield record
+
+
+def _records(declaration: Declaration, position: Position, services: Services) -> list[AttemptRecord]:
+    lives = dict.fromkeys([position.target.uuid, NEW_TABLE])
+    roots = [naming.incarnation_root(services.catalog_name, declaration.table, life) for life in lives]
+    found = chain.from_iterable(read_records(services.state, root) for root in roots)
+    ours = [r for r in found if r.context == declaration.context]
+    return sorted(ours, key=lambda r: r.ended_at, reverse=True)
+
+
+def rejected_rows(declaration: Declaration, services: Services, *, batch_id: str | None = None) -> list[RejectedRow]:
+    """Rejects of published batches and of the attempts that are open, or of one batch, newest batch first."""
+    position = find_position(declaration, services)
+    open_records: dict[str, AttemptRecord] = {}
+    for record in _records(declaration, position, services):
+        wanted = record.batch_id == batch_id or (
+            batch_id is None and record.bookmark_version == position.bookmark.version
+        )
+        if wanted and record.rejects is not None:
+            open_records.setdefault(record.batch_id, record)
+    rows: list[RejectedRow] = []
+    for record in open_records.values():
+        rows += _rows(services, record.batch_id, record.state.value, record.rejects)
+    for manifest in _manifests(position, services):
+        if batch_id in (None, manifest.batch_id):
+            rows += _rows(services, manifest.batch_id, State.COMMITTED.value, manifest.rejects)
+    return rows
+
+
+def _manifests(position: Position, services: Services) -> Iterator[Manifest]:
+    return (manifest for manifest, _ in walk(services.state, position.target.bookmark))
+
+
+def _rows(services: Services, batch_id: str, state: str, reference: Reference | None) -> list[RejectedRow]:
+    if reference is None:
+        return []
+    table = pq.read_table(io.BytesIO(read_blob(services.state, reference)))
+    return [RejectedRow(batch_id=batch_id, state=state, **row) for row in table.to_pylist()]

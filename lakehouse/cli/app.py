@@ -1,0 +1,71 @@
+"""Puts the commands together and turns errors into exit codes; a traceback is shown with `--debug` alone."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import traceback
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import typer
+
+from lakehouse.cli import audit, declarations, load, pending, reconcile, stack
+from lakehouse.cli.output import print_error, wants_json
+from lakehouse.errors import LakehouseError
+
+app = typer.Typer(
+    name="lakehouse",
+    help="Files on S3 into Apache Iceberg: every business key once, newest version, with proof.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+load.add_to(app)
+declarations.add_to(app)
+audit.add_to(app)
+reconcile.add_to(app)
+app.add_typer(stack.app, name="stack")
+pending.add_to(app)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one command and exit with its code (INTERFACE: 0 done, 1 data, 2 usage, 3 later, 4 unknown, 70 bug)."""
+    given = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in given
+    given = [a for a in given if a != "--debug"]
+    try:
+        code = app(given, prog_name="lakehouse", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        if wants_json(given):
+            print_error(given, error.format_message(), next_step="lakehouse --help", exit_code=2)
+        else:
+            error.show()
+        sys.exit(2)
+    except LakehouseError as error:
+        if debug:
+            traceback.print_exc()
+        print_error(given, error.message, next_step=error.next, exit_code=error.exit_code)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.exit(0)
+    except Exception as error:
+        if debug:
+            raise
+        print_error(given, f"a bug of lakehouse: {type(error).__name__}: details in {_details()}", exit_code=70)
+        sys.exit(70)
+
+
+def _details() -> Path:
+    name = f"lakehouse-bug-{datetime.now(UTC):%Y%m%dT%H%M%S%f}.log"
+    path = Path(tempfile.gettempdir()) / name
+    path.touch(mode=0o600, exist_ok=True)
+    path.write_text(traceback.format_exc())
+    return path

@@ -1,0 +1,143 @@
+"""`lakehouse status`, `batches`, `files`, `rejects show` and `ledger rebuild`: the audit record."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any
+
+import typer
+
+from lakehouse.audit import TableStatus, rejected_rows, status_of
+from lakehouse.cli.options import AsJson, TableName, declared, services_for
+from lakehouse.cli.output import console, print_json, print_table
+from lakehouse.declaration import Declaration, load_declarations
+from lakehouse.errors import NotAvailable
+from lakehouse.ledger import BATCHES, FILES, ledger_head, read_ledger, rebuild, standing_of
+from lakehouse.position import find_position
+from lakehouse.services import Services
+from lakehouse.settings import read_settings
+from lakehouse.target import Target
+
+OneBatch = Annotated[str | None, typer.Option("--batch", metavar="BATCH", help="One batch, by its id.")]
+OptionalTable = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="namespace.table; default: all")]
+
+_BATCH_COLUMNS = (
+    "bookmark_version", "batch_id", "state", "mode", "objects", "rows_read", "rows_rejected", "rows_inserted",
+    "rows_updated", "rows_unchanged", "rows_stale", "rows_superseded", "ended_at",
+)  # fmt: skip
+_FILE_COLUMNS = (
+    "bookmark_version", "landing_date", "decision", "uri", "size", "rows_read", "rows_rejected", "rows_inserted",
+    "rows_updated", "reason",
+)  # fmt: skip
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("status", epilog="Example: lakehouse status analytics.orders")(status)
+    app.command("batches", epilog="Example: lakehouse batches analytics.orders --json")(batches)
+    app.command("files", epilog="Example: lakehouse files analytics.orders")(files)
+    rejects = typer.Typer(help="Rows that did not fit.", no_args_is_help=True)
+    rejects.command("show", epilog="Example: lakehouse rejects show analytics.orders")(show_rejects)
+    rejects.command("replay", hidden=True)(replay_rejects)
+    app.add_typer(rejects, name="rejects")
+    ledger = typer.Typer(help="The ledger tables in the namespace lakehouse_ops.", no_args_is_help=True)
+    ledger.command("rebuild", epilog="Example: lakehouse ledger rebuild analytics.orders")(rebuild_ledger)
+    ledger.command("compact", hidden=True)(compact_ledger)
+    app.add_typer(ledger, name="ledger")
+
+
+def status(table: OptionalTable = None, as_json: AsJson = False) -> None:
+    """Where every table stands: bookmark, last batch, rows, ledger, and what is blocked."""
+    if table is not None:
+        declarations: tuple[Declaration, ...] = (declared(table),)
+    else:
+        declarations = load_declarations(read_settings(os.environ).assets, os.environ)
+    found = [status_of(d, services_for(d)) for d in declarations]
+    if as_json:
+        print_json([s.as_dict() for s in found])
+        return
+    columns = ["table", "state", "bookmark", "last batch", "at", "rows", "ledger", "next"]
+    print_table("", columns, [_status_row(s) for s in found])
+    for one in found:
+        if one.detail:
+            console().print(f"{one.table}: {one.detail}", markup=False)
+
+
+def _status_row(one: TableStatus) -> tuple[object, ...]:
+    return (
+        one.table, one.state, one.bookmark_version, one.last_batch, one.last_batch_at, one.rows, one.ledger, one.next
+    )  # fmt: skip
+
+
+def batches(table: TableName, as_json: AsJson = False) -> None:
+    """Every published batch of a table, from the ledger."""
+    _show(table, BATCHES, _BATCH_COLUMNS, None, as_json)
+
+
+def files(table: TableName, batch: OneBatch = None, as_json: AsJson = False) -> None:
+    """Every object that a batch consumed or quarantined, from the ledger."""
+    _show(table, FILES, _FILE_COLUMNS, batch, as_json)
+
+
+def _show(table: str, name: str, columns: tuple[str, ...], batch: str | None, as_json: bool) -> None:
+    declaration = declared(table)
+    services = services_for(declaration)
+    target = find_position(declaration, services).target
+    rows: list[dict[str, Any]] = read_ledger(
+        services.catalog,
+        services.settings.ops_namespace,
+        name,
+        table_uuid=target.uuid,
+        batch_id=batch,
+        context=declaration.context,
+    ).to_pylist()
+    if as_json:
+        print_json(rows)
+    else:
+        print_table("", columns, [tuple(r[c] for c in columns) for r in rows])
+    _tell_if_behind(declaration, target, services)
+
+
+def _tell_if_behind(declaration: Declaration, target: Target, services: Services) -> None:
+    head = ledger_head(
+        services.catalog, services.settings.ops_namespace, table_uuid=target.uuid, context=declaration.context
+    )
+    if head < target.bookmark_version:
+        typer.echo(
+            f"the ledger is behind: it ends at version {head} of {target.bookmark_version}\n"
+            f"next:  lakehouse ledger rebuild {declaration.table}",
+            err=True,
+        )
+
+
+def show_rejects(table: TableName, batch: OneBatch = None, as_json: AsJson = False) -> None:
+    """Rows that did not fit, by file and line; of a blocked batch too."""
+    declaration = declared(table)
+    rows = rejected_rows(declaration, services_for(declaration), batch_id=batch)
+    if as_json:
+        print_json([r.as_dict() for r in rows])
+        return
+    columns = ["batch", "state", "file", "line", "column", "reason", "raw"]
+    shown = [(r.batch_id, r.state, r.uri, str(r.line_number), r.column_name, r.reason, r.raw) for r in rows]
+    print_table("", columns, shown)
+
+
+def replay_rejects(table: TableName) -> None:
+    """Not available yet."""
+    raise NotAvailable("lakehouse rejects replay is not available yet")
+
+
+def rebuild_ledger(table: TableName, as_json: AsJson = False) -> None:
+    """Write the ledger of a table again from its batch manifests; also after the namespace was dropped."""
+    declaration = declared(table)
+    services = services_for(declaration)
+    standing = standing_of(find_position(declaration, services).target)
+    rebuild(standing, services)
+    if as_json:
+        print_json({"table": table, "bookmark_version": standing.version, "ledger": "ok"})
+    else:
+        console().print(f"ledger of {table} rebuilt up to bookmark version {standing.version}")
+
+
+def compact_ledger(table: TableName) -> None:
+    """Not available yet."""
+    raise NotAvailable("lakehouse ledger compact is not available yet; loads compact the ledger now and then")

@@ -1,0 +1,33 @@
+"""`lakehouse validate`."""
+
+from __future__ import annotations
+
+import os
+
+import typer
+
+from lakehouse.cli.options import AsJson
+from lakehouse.cli.output import console, error_console, print_json, print_table
+from lakehouse.declaration import validate_all
+from lakehouse.settings import read_settings
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("validate", epilog="Example: LAKEHOUSE_ASSETS=assets/defs lakehouse validate")(validate)
+
+
+def validate(as_json: AsJson = False) -> None:
+    """Check every declaration; a mistake is told with file, line, column, field and what would be right."""
+    root = read_settings(os.environ).assets
+    good, mistakes = validate_all(root, os.environ)
+    if as_json:
+        print_json({"folder": str(root), "tables": [d.table for d in good], "mistakes": list(mistakes)})
+    else:
+        if good:
+            rows = [(d.table, d.source.uri, ", ".join(d.key), d.hash) for d in good]
+            print_table("", ["table", "source", "key", "declaration"], rows)
+        for line in mistakes:
+            error_console().print(line, markup=False)
+        if not mistakes:
+            console().print(f"{len(good)} declarations, no mistake")
+    raise typer.Exit(2 if mistakes else 0)

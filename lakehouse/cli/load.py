@@ -1,0 +1,171 @@
+"""`lakehouse load` and `lakehouse plan`."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from lakehouse.cli.options import (
+    AsJson,
+    First,
+    Last,
+    ModeName,
+    Partition,
+    TableName,
+    declared,
+    parse_mode,
+    parse_window,
+    refuse,
+    services_for,
+)
+from lakehouse.cli.output import console, error_console, print_json, print_pairs, print_table, progress_bar
+from lakehouse.ingest import LoadRequest, ingest, plan_load
+from lakehouse.model import Decision, Plan, Receipt
+from lakehouse.receipt import receipt_json
+
+Batch = Annotated[str | None, typer.Option(hidden=True)]
+Name = Annotated[str | None, typer.Option(hidden=True)]
+Flag = Annotated[bool, typer.Option(hidden=True)]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("load", epilog="Example: lakehouse load analytics.orders --partition 2026-08-30")(load)
+    app.command("plan", epilog="Example: lakehouse plan analytics.orders --from 2026-08-30 --to 2026-09-01")(plan)
+
+
+def load(
+    table: TableName,
+    partition: Partition = None,
+    first: First = None,
+    last: Last = None,
+    mode: ModeName = "incremental",
+    as_json: AsJson = False,
+    from_batch: Batch = None,
+    to_batch: Batch = None,
+    source: Name = None,
+    accept_new: Flag = False,
+    accept_missing: Flag = False,
+) -> None:
+    """Read what is new, merge it by key, publish rows and bookmark in one commit, and print the receipt."""
+    refuse(
+        from_batch=from_batch,
+        to_batch=to_batch,
+        source=source,
+        accept_new=accept_new,
+        accept_missing=accept_missing,
+    )
+    request = LoadRequest(
+        mode=parse_mode(mode), window=parse_window(partition, first, last), run_id=f"cli-{uuid.uuid4().hex[:12]}"
+    )
+    declaration = declared(table)
+    with progress_bar(quiet=as_json) as show:
+        receipt = ingest(declaration, request, services_for(declaration, progress=show))
+    if as_json:
+        print_json(receipt_json(receipt))
+    else:
+        print_receipt(receipt)
+    raise typer.Exit(receipt.exit_code)
+
+
+def plan(
+    table: TableName,
+    partition: Partition = None,
+    first: First = None,
+    last: Last = None,
+    mode: ModeName = "incremental",
+    as_json: AsJson = False,
+    from_batch: Batch = None,
+    to_batch: Batch = None,
+    source: Name = None,
+    accept_new: Flag = False,
+    accept_missing: Flag = False,
+) -> None:
+    """Print what a load would read, object by object, with the reason. Writes nothing."""
+    refuse(
+        from_batch=from_batch,
+        to_batch=to_batch,
+        source=source,
+        accept_new=accept_new,
+        accept_missing=accept_missing,
+    )
+    declaration = declared(table)
+    request = LoadRequest(mode=parse_mode(mode), window=parse_window(partition, first, last))
+    made = plan_load(declaration, request, services_for(declaration))
+    if as_json:
+        print_json(plan_json(made))
+    else:
+        print_plan(made)
+
+
+def plan_json(plan: Plan) -> dict[str, object]:
+    """A plan as a document; objects keep the order of their keys, batches theirs."""
+    return {
+        "table": plan.table,
+        "context": plan.context,
+        "table_uuid": plan.table_uuid,
+        "mode": plan.mode,
+        "from": plan.window.first,
+        "to": plan.window.last,
+        "declaration": plan.declaration,
+        "bookmark_version": plan.bookmark_version,
+        "batch_id": plan.batch_id,
+        "objects": {d.value: plan.count(d) for d in Decision},
+        "decisions": [
+            {**asdict(d.object), "landing_date": d.landing_date, "decision": d.decision, "reason": d.reason}
+            for d in plan.decisions
+        ],
+        "batches": [[d.object.uri for d in batch] for batch in plan.batches],
+        "warnings": list(plan.warnings),
+    }
+
+
+def print_plan(plan: Plan) -> None:
+    number = {d.object.uri: n for n, batch in enumerate(plan.batches, start=1) for d in batch}
+    rows = [
+        (d.decision.value, number.get(d.object.uri), d.landing_date, d.object.size, d.object.uri, d.reason)
+        for d in plan.decisions
+    ]
+    title = f"plan of {plan.table}: {plan.mode.value}, bookmark version {plan.bookmark_version}"
+    print_table(title, ["decision", "batch", "date", "bytes", "object", "reason"], rows)
+    for warning in plan.warnings:
+        console().print(Text(f"warning: {warning}", style="yellow"))
+    if not plan.batches:
+        console().print("nothing to do")
+
+
+def print_receipt(receipt: Receipt) -> None:
+    """The receipt for people: state first, then what it counted."""
+    print_pairs(
+        {
+            "table": receipt.table,
+            "state": receipt.state.value,
+            "bookmark": f"{receipt.context} version {receipt.bookmark_version}",
+            "snapshot": receipt.snapshot_id,
+            "batches": ", ".join(b.batch_id for b in receipt.batches) or "-",
+            "objects": ", ".join(f"{n} {name}" for name, n in receipt.objects.items()),
+            "rows": ", ".join(f"{n:,} {name}" for name, n in receipt.rows.as_dict().items() if n) or "none",
+            "files": f"{receipt.files.added} added, {receipt.files.rewritten} rewritten",
+            "seconds": f"{receipt.seconds.get('total', 0.0):.2f}",
+        }
+    )
+    if receipt.dates:
+        columns = ["date", "objects", "read", "rejected", "inserted", "updated", "unchanged", "stale", "gained", "lost"]
+        rows = [
+            (
+                day, c.objects, c.rows.read, c.rows.rejected, c.rows.inserted, c.rows.updated, c.rows.unchanged,
+                c.rows.stale, c.gained, c.lost,
+            )
+            for day, c in receipt.dates.items()
+        ]  # fmt: skip
+        print_table("", columns, rows)
+    for warning in receipt.warnings:
+        console().print(Text(f"warning: {warning}", style="yellow"))
+    out = error_console()
+    if receipt.error:
+        out.print(Text.assemble(("error: ", "bold red"), receipt.error))
+    if receipt.next:
+        out.print(Text.assemble(("next:  ", "bold"), receipt.next))

@@ -1,0 +1,86 @@
+"""Arguments and options that several commands share, and what they mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import date
+from typing import Annotated
+
+import typer
+
+from lakehouse.declaration import Declaration, find_declaration
+from lakehouse.errors import NotAvailable, UsageError
+from lakehouse.model import Mode, Window
+from lakehouse.services import Progress, Services, open_services
+from lakehouse.settings import read_settings
+
+TableName = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table, as declared")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+Partition = Annotated[str | None, typer.Option("--partition", metavar="DATE", help="One landing date, YYYY-MM-DD.")]
+First = Annotated[str | None, typer.Option("--from", metavar="DATE", help="First landing date, inclusive.")]
+Last = Annotated[str | None, typer.Option("--to", metavar="DATE", help="Last landing date, inclusive.")]
+ModeName = Annotated[
+    str,
+    typer.Option(
+        "--mode",
+        metavar="MODE",
+        help="incremental | full | no-advance, or Glue's job-bookmark-enable | -disable | -pause.",
+    ),
+]
+
+_ALIASES = {
+    "job-bookmark-enable": Mode.INCREMENTAL,
+    "job-bookmark-disable": Mode.FULL,
+    "job-bookmark-pause": Mode.NO_ADVANCE,
+}
+
+
+def declared(table: str) -> Declaration:
+    """The declaration of a table, found as LAKEHOUSE_ASSETS says."""
+    return find_declaration(read_settings(os.environ).assets, table, os.environ)
+
+
+def services_for(declaration: Declaration, *, progress: Callable[[Progress], None] | None = None) -> Services:
+    return open_services(os.environ, catalog=declaration.catalog, progress=progress)
+
+
+def parse_window(partition: str | None, first: str | None, last: str | None) -> Window:
+    if partition is not None and (first is not None or last is not None):
+        raise UsageError("--partition stands alone, without --from and --to")
+    if partition is not None:
+        day = parse_date("--partition", partition)
+        return Window(day, day)
+    window = Window(
+        parse_date("--from", first) if first is not None else None,
+        parse_date("--to", last) if last is not None else None,
+    )
+    if window.first is not None and window.last is not None and window.first > window.last:
+        raise UsageError(f"--from {window.first} is after --to {window.last}")
+    return window
+
+
+def parse_date(option: str, text: str) -> date:
+    try:
+        if len(text) != 10:
+            raise ValueError
+        return date.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{option}: not a date: {text!r}; write YYYY-MM-DD") from None
+
+
+def parse_mode(text: str) -> Mode:
+    if text in _ALIASES:
+        return _ALIASES[text]
+    try:
+        return Mode(text)
+    except ValueError:
+        known = ", ".join([*Mode, *_ALIASES])
+        raise UsageError(f"--mode: unknown mode {text!r}; one of {known}") from None
+
+
+def refuse(**options: object) -> None:
+    """Name the first option that was given although its feature does not exist yet."""
+    for name, value in options.items():
+        if value:
+            raise NotAvailable(f"--{name.replace('_', '-')} is not available yet")

@@ -1,0 +1,173 @@
+"""The asset of a table: unwraps a run into a request, loads, and turns the receipt into a materialization.
+
+When is a partition materialized? When a load committed something; and when a load of a complete listing had nothing
+to do although Dagster knows no materialization of the partition: a day without files turns green in a backfill, and a
+day that was loaded by the command line is caught up with. Any other load with nothing to do yields no output, so that
+nothing downstream is triggered; it is recorded as an observation, and a partition that was green stays green. Dagster
+then skips the check steps of that run, which would leave the checks of the partition without a result (field case
+C08), so the body reports their evaluations itself.
+
+No `from __future__ import annotations` here: Dagster reads the annotations of the body.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
+
+import dagster as dg
+from pydantic import Field
+
+from lakehouse import naming
+from lakehouse.errors import LakehouseError, NotAvailable
+from lakehouse.model import Mode, Receipt, State
+from lakehouse.orchestration.failure import fail_load, fail_with, has_failed
+from lakehouse.orchestration.history import last_materialization
+from lakehouse.orchestration.library import Library
+from lakehouse.orchestration.metadata import (
+    date_metadata,
+    definition_metadata,
+    load_metadata,
+    position_metadata,
+    read_bookmark_version,
+    receipt_text,
+)
+from lakehouse.orchestration.names import SCHEDULE, TRIGGER, asset_key
+from lakehouse.orchestration.partitions import daily_partitions, partition_keys, window_of
+from lakehouse.orchestration.progress import ProgressLog
+
+if TYPE_CHECKING:
+    from lakehouse.declaration import Declaration
+    from lakehouse.ingest import LoadRequest
+
+ReportChecks = Callable[[dg.AssetExecutionContext, Sequence[str]], None]
+"""Evaluates the checks of a run whose check steps are skipped, for these partitions."""
+
+_ALIASES = {
+    "job-bookmark-enable": Mode.INCREMENTAL,
+    "job-bookmark-disable": Mode.FULL,
+    "job-bookmark-pause": Mode.NO_ADVANCE,
+}
+
+
+class LoadConfig(dg.Config):
+    """What a run can ask for in its launchpad."""
+
+    mode: Literal[
+        "incremental", "full", "no-advance", "job-bookmark-enable", "job-bookmark-disable", "job-bookmark-pause"
+    ] = Field(default="incremental", description="incremental reads what is unseen, full reads everything again")
+    from_batch: str | None = Field(default=None, description="not available yet")
+    to_batch: str | None = Field(default=None, description="not available yet")
+
+
+def build_asset(declaration: "Declaration", library: Library, report_checks: ReportChecks) -> dg.AssetsDefinition:
+    """The asset; its runs share a pool of one, so that a table has one writer."""
+    partitions = daily_partitions(declaration)
+
+    @dg.asset(
+        key=asset_key(declaration),
+        description=declaration.description or None,
+        metadata=definition_metadata(declaration),
+        partitions_def=partitions,
+        backfill_policy=_backfill_policy(declaration) if partitions else None,
+        group_name=declaration.group,
+        kinds={"iceberg", "s3"},
+        owners=list(declaration.owners),
+        tags=dict(declaration.tags),
+        code_version=declaration.hash,
+        pool=naming.pool(namespace_name(declaration), declaration.name),
+        output_required=False,
+    )
+    def load(context: dg.AssetExecutionContext, config: LoadConfig) -> Iterator[dg.MaterializeResult]:
+        keys = partition_keys(context)
+        receipt = _ingest(context, declaration, library, config=config, keys=keys)
+        context.log.info(receipt_text(receipt))
+        _warn_if_dagster_is_ahead(context, receipt)
+        if has_failed(receipt):
+            _observe(context, receipt, keys)
+            fail_load(context, receipt)
+        missing = _never_materialized(context, keys) if receipt.state is State.NOTHING_TO_DO else ()
+        if receipt.state is State.COMMITTED or missing:
+            yield _materialize(context, receipt, keys)
+        else:
+            context.log.info(f"{declaration.table}: nothing to do, nothing downstream is triggered")
+            _observe(context, receipt, keys)
+            report_checks(context, keys)
+
+    return load
+
+
+def namespace_name(declaration: "Declaration") -> str:
+    """The namespace as one name: Dagster's names have no dots."""
+    return declaration.namespace.replace(".", "__")
+
+
+def load_request(config: LoadConfig, *, keys: Sequence[str], run_id: str, scheduled: bool) -> "LoadRequest":
+    """What the run asks of `ingest`. Raises NotAvailable for what does not exist yet."""
+    from lakehouse.ingest import LoadRequest
+
+    if config.from_batch is not None or config.to_batch is not None:
+        raise NotAvailable("from_batch and to_batch are not available yet; leave both out")
+    mode = _ALIASES.get(config.mode) or Mode(config.mode)
+    if mode is Mode.NO_ADVANCE:
+        raise NotAvailable(f"mode {config.mode} is not available yet; incremental or full")
+    return LoadRequest(mode=mode, window=window_of(keys), run_id=run_id, scheduled=scheduled)
+
+
+def _backfill_policy(declaration: "Declaration") -> dg.BackfillPolicy:
+    return dg.BackfillPolicy.single_run() if declaration.backfill == "range" else dg.BackfillPolicy.multi_run(1)
+
+
+def _ingest(
+    context: dg.AssetExecutionContext,
+    declaration: "Declaration",
+    library: Library,
+    *,
+    config: LoadConfig,
+    keys: Sequence[str],
+) -> Receipt:
+    import time
+
+    scheduled = context.run.tags.get(TRIGGER) == SCHEDULE
+    try:
+        request = load_request(config, keys=keys, run_id=context.run.run_id, scheduled=scheduled)
+        services = library.open(declaration, ProgressLog(context.log.info, time.monotonic))
+    except LakehouseError as error:
+        fail_with(context, error)
+    return library.ingest(declaration, request, services)
+
+
+def _materialize(
+    context: dg.AssetExecutionContext, receipt: Receipt, keys: Sequence[str]
+) -> dg.MaterializeResult[None]:
+    """A range gets the load's position on every partition, and counts on the partition that they belong to (C03)."""
+    version = dg.DataVersion(str(receipt.snapshot_id)) if receipt.snapshot_id is not None else None
+    if len(keys) <= 1:
+        return dg.MaterializeResult(metadata=load_metadata(receipt), data_version=version)
+    for key in keys:
+        context.add_asset_metadata(date_metadata(receipt, key), partition_key=key)
+    return dg.MaterializeResult(metadata=position_metadata(receipt), data_version=version)
+
+
+def _observe(context: dg.AssetExecutionContext, receipt: Receipt, keys: Sequence[str]) -> None:
+    """Leave the receipt on the asset's page without materializing anything."""
+    whole = len(keys) <= 1
+    metadata = load_metadata(receipt) if whole else position_metadata(receipt)
+    for key in keys or (None,):
+        own = metadata if key is None or whole else {**metadata, **date_metadata(receipt, key)}
+        context.log_event(dg.AssetObservation(asset_key=context.asset_key, partition=key, metadata=own))
+
+
+def _never_materialized(context: dg.AssetExecutionContext, keys: Sequence[str]) -> tuple[str | None, ...]:
+    return tuple(
+        key for key in keys or (None,) if last_materialization(context.instance, context.asset_key, key) is None
+    )
+
+
+def _warn_if_dagster_is_ahead(context: dg.AssetExecutionContext, receipt: Receipt) -> None:
+    """Dagster's copy and the table can differ, after a rollback for example: the table wins, the difference is told."""
+    known = last_materialization(context.instance, context.asset_key, None)
+    version = read_bookmark_version(known.metadata) if known else 0
+    if version > receipt.bookmark_version and not receipt.error:
+        context.log.warning(
+            f"Dagster remembers bookmark_version={version}, the table stands at {receipt.bookmark_version}: "
+            f"the table was set back or replaced, and the table is what counts"
+        )

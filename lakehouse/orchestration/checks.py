@@ -1,0 +1,213 @@
+"""The checks of a table, each alone, so that CI can run it without a load.
+
+What a check concludes is in `verdicts`; here it gets its plan, recount or gates, and its policy. A check whose
+service does not answer fails its run instead of passing.
+
+No `from __future__ import annotations` here: Dagster reads the annotations of the bodies.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from lakehouse.errors import DataError, LakehouseError
+from lakehouse.orchestration.failure import fail_with
+from lakehouse.orchestration.history import last_load
+from lakehouse.orchestration.library import Library, silent
+from lakehouse.orchestration.metadata import read_gates, read_snapshot_id
+from lakehouse.orchestration.names import MAX_RETRIES, REFUSED, asset_key
+from lakehouse.orchestration.partitions import RunContext, check_partitions, partition_keys, window_of
+from lakehouse.orchestration.verdicts import (
+    Verdict,
+    complete_verdict,
+    counts_verdict,
+    freshness_verdict,
+    gates_verdict,
+    keys_verdict,
+    late_verdict,
+)
+
+if TYPE_CHECKING:
+    from lakehouse.declaration import Declaration
+    from lakehouse.model import Plan
+    from lakehouse.recount import Recount
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What one evaluation is about: the partitions of its run, all of the table if there are none."""
+
+    declaration: "Declaration"
+    library: Library
+    context: RunContext
+    keys: Sequence[str]
+
+    @property
+    def day(self) -> date | None:
+        """The only date that is asked for; None for several or all."""
+        return date.fromisoformat(self.keys[0]) if len(self.keys) == 1 else None
+
+
+_DESCRIPTIONS: Mapping[str, str] = {
+    "counts_reconcile": "Rows in the table, recounted by a scan, equal the rows that the published batches left there",
+    "keys_unique": "Every key is in the table once, and none is NULL",
+    "gates": "The gates of the last load passed",
+    "objects_complete": "Every listed object is consumed or ignored: none waits, none is quarantined",
+    "late_arrivals": "No object came after the schedule had stopped looking at its date",
+    "freshness": "The expected objects of a date are there in time",
+}
+
+
+def build_checks(declaration: "Declaration", library: Library) -> list[dg.AssetChecksDefinition]:
+    """One definition per check, with the declared severity."""
+    return [_build_check(declaration, library, name) for name in _EVALUATE]
+
+
+def report_skipped_checks(
+    declaration: "Declaration", library: Library
+) -> Callable[[dg.AssetExecutionContext, Sequence[str]], None]:
+    """Evaluates, inside the asset, the checks of a run that yields no output: their own steps are skipped."""
+
+    def report(context: dg.AssetExecutionContext, keys: Sequence[str]) -> None:
+        selected = {key.name for key in _checks_of_run(context)}
+        failed = [name for name in _EVALUATE if name in selected and not _report(declaration, library, context, keys, name)]
+        blocking = [name for name in failed if declaration.checks[name].blocking and _severity(declaration, name) is _ERROR]
+        if blocking:
+            _refuse_retries(context)
+            raise dg.Failure(f"blocking checks failed: {', '.join(blocking)}", allow_retries=False)
+
+    return report
+
+
+_ERROR = dg.AssetCheckSeverity.ERROR
+
+
+def _build_check(declaration: "Declaration", library: Library, name: str) -> dg.AssetChecksDefinition:
+    policy = declaration.checks[name]
+
+    @dg.asset_check(
+        asset=asset_key(declaration),
+        name=name,
+        description=_DESCRIPTIONS[name],
+        blocking=policy.blocking,
+        partitions_def=check_partitions(declaration),
+    )
+    def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        subject = Subject(declaration, library, context, partition_keys(context))
+        verdict = evaluate(name, subject)
+        severity = _severity(declaration, name)
+        if not verdict.passed and policy.blocking and severity is _ERROR:
+            _refuse_retries(context)
+        return dg.AssetCheckResult(
+            passed=verdict.passed, severity=severity, description=verdict.description, metadata=verdict.metadata
+        )
+
+    return check
+
+
+def evaluate(name: str, subject: Subject) -> Verdict:
+    """The verdict of one check. An error of the data is a failed check, any other ends the run."""
+    try:
+        return _EVALUATE[name](subject)
+    except DataError as error:
+        return Verdict(False, str(error))
+    except LakehouseError as error:
+        fail_with(subject.context, error)
+
+
+def _counts(subject: Subject) -> Verdict:
+    return counts_verdict(_recount(subject))
+
+
+def _keys(subject: Subject) -> Verdict:
+    return keys_verdict(_recount(subject))
+
+
+def _gates(subject: Subject) -> Verdict:
+    loads = [last_load(subject.context.instance, asset_key(subject.declaration), key) for key in subject.keys or (None,)]
+    known = [load for load in loads if load]
+    gates = [gate for load in known for gate in read_gates(load.metadata)]
+    return gates_verdict(gates, loaded=bool(known))
+
+
+def _complete(subject: Subject) -> Verdict:
+    return complete_verdict(_plan(subject))
+
+
+def _late(subject: Subject) -> Verdict:
+    return late_verdict(_plan(subject), subject.declaration, now=datetime.now(UTC))
+
+
+def _freshness(subject: Subject) -> Verdict:
+    plan = _plan(subject) if subject.declaration.gates.expected_objects else None
+    if plan is None:
+        return Verdict(True, "expected_objects is not declared")
+    return freshness_verdict(plan, subject.declaration, day=subject.day, now=datetime.now(UTC))
+
+
+_EVALUATE: Mapping[str, Callable[[Subject], Verdict]] = {
+    "counts_reconcile": _counts,
+    "keys_unique": _keys,
+    "gates": _gates,
+    "objects_complete": _complete,
+    "late_arrivals": _late,
+    "freshness": _freshness,
+}
+
+
+def _recount(subject: Subject) -> "Recount":
+    """The table at the snapshot that this very run published, so that a load in between does not matter.
+
+    A check that runs alone recounts what is there now: an older snapshot may have expired, and says less.
+    """
+    declaration = subject.declaration
+    loads = [last_load(subject.context.instance, asset_key(declaration), key) for key in subject.keys or (None,)]
+    own = [load for load in loads if load and load.run_id == subject.context.run.run_id]
+    snapshot_id = read_snapshot_id(max(own, key=lambda load: load.order).metadata) if own else None
+    services = subject.library.open(declaration, silent)
+    return subject.library.recount(declaration, services, snapshot_id, subject.day)
+
+
+def _plan(subject: Subject) -> "Plan":
+    from lakehouse.ingest import LoadRequest
+
+    services = subject.library.open(subject.declaration, silent)
+    return subject.library.plan(subject.declaration, LoadRequest(window=window_of(subject.keys)), services)
+
+
+def _report(
+    declaration: "Declaration", library: Library, context: dg.AssetExecutionContext, keys: Sequence[str], name: str
+) -> bool:
+    """Record one evaluation from inside the asset; a range has one without a partition, as its checks have none."""
+    verdict = evaluate(name, Subject(declaration, library, context, keys))
+    partitioned = len(keys) == 1 and check_partitions(declaration) is not None
+    context.log_event(
+        dg.AssetCheckEvaluation(
+            asset_key=context.asset_key,
+            check_name=name,
+            passed=verdict.passed,
+            severity=_severity(declaration, name),
+            description=verdict.description,
+            metadata=verdict.metadata,
+            blocking=declaration.checks[name].blocking,
+            partition=keys[0] if partitioned else None,
+        )
+    )
+    return verdict.passed
+
+
+def _checks_of_run(context: dg.AssetExecutionContext) -> set[dg.AssetCheckKey]:
+    graph = context.job_def.asset_layer.asset_graph
+    return {key for key in graph.asset_check_keys if key.asset_key == context.asset_key}
+
+
+def _severity(declaration: "Declaration", name: str) -> dg.AssetCheckSeverity:
+    return _ERROR if declaration.checks[name].severity == "error" else dg.AssetCheckSeverity.WARN
+
+
+def _refuse_retries(context: RunContext) -> None:
+    """Dagster would run everything again as a whole, and find the same (field case O11)."""
+    context.instance.add_run_tags(context.run.run_id, {REFUSED: "true", MAX_RETRIES: "0"})

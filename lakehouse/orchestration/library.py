@@ -1,0 +1,65 @@
+"""What the definitions call of lakehouse, as one value: tests hand in others. Never knows Dagster.
+
+DuckDB, PyIceberg and boto3 are imported when the first body runs, not when a code location loads: reading the
+declarations is all that a code location needs, and it is loaded by every process that Dagster starts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lakehouse.declaration import Declaration
+    from lakehouse.ingest import LoadRequest
+    from lakehouse.model import Plan, Receipt
+    from lakehouse.recount import Recount
+    from lakehouse.services import Progress, Services
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """The functions behind the bodies. `open` raises LakehouseError, `ingest` never does, the others may."""
+
+    open: Callable[[Declaration, Callable[[Progress], None]], Services]
+    ingest: Callable[[Declaration, LoadRequest, Services], Receipt]
+    plan: Callable[[Declaration, LoadRequest, Services], Plan]
+    recount: Callable[[Declaration, Services, int | None, date | None], Recount]
+
+
+def installed_library() -> Library:
+    """The real functions; services are opened anew by each body, from the environment that it runs in."""
+    return Library(open=_open, ingest=_ingest, plan=_plan, recount=_recount)
+
+
+def silent(_: Progress) -> None:
+    """Progress of work that is too short to be told."""
+
+
+def _open(declaration: Declaration, progress: Callable[[Progress], None]) -> Services:
+    from lakehouse.services import open_services
+
+    return open_services(os.environ, catalog=declaration.catalog, progress=progress)
+
+
+def _ingest(declaration: Declaration, request: LoadRequest, services: Services) -> Receipt:
+    from lakehouse.ingest import ingest
+
+    return ingest(declaration, request, services)
+
+
+def _plan(declaration: Declaration, request: LoadRequest, services: Services) -> Plan:
+    from lakehouse.ingest import plan_load
+
+    return plan_load(declaration, request, services)
+
+
+def _recount(
+    declaration: Declaration, services: Services, snapshot_id: int | None, landing_date: date | None
+) -> Recount:
+    from lakehouse.recount import recount
+
+    return recount(declaration, services, snapshot_id=snapshot_id, landing_date=landing_date)

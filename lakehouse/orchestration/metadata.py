@@ -1,0 +1,185 @@
+"""A receipt as metadata of a materialization, and the description of a table. Pure: values in, Dagster's values out.
+
+Row counts are plain integers, so that the UI plots them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from lakehouse import naming
+from lakehouse.model import DateCounts, Equation, GateResult, Receipt
+from lakehouse.orchestration.names import STATE
+
+if TYPE_CHECKING:
+    from lakehouse.declaration import Declaration
+
+Metadata = dict[str, dg.MetadataValue]
+
+BOOKMARK_VERSION = "bookmark_version"
+SNAPSHOT_ID = "snapshot_id"
+GATES = "gates"
+_SHOWN = ("read", "rejected", "staged", "superseded", "stale", "unchanged", "inserted", "updated", "deleted")
+
+
+def definition_metadata(declaration: Declaration) -> Metadata:
+    """What the asset's page shows of the table before anything is loaded."""
+    catalog = f"{declaration.catalog}." if declaration.catalog else ""
+    return {
+        "dagster/column_schema": dg.MetadataValue.table_schema(column_schema(declaration)),
+        "dagster/table_name": dg.MetadataValue.text(catalog + declaration.table),
+        "source": dg.MetadataValue.text(declaration.source.uri + (declaration.source.partition or "")),
+        "bookmark": dg.MetadataValue.text(declaration.context),
+        "key": dg.MetadataValue.text(", ".join(declaration.key)),
+    }
+
+
+def column_schema(declaration: Declaration) -> dg.TableSchema:
+    """The declared columns, then the lineage columns if there are any; a key of one column is unique."""
+    alone = declaration.key if len(declaration.key) == 1 else ()
+    columns = [
+        dg.TableColumn(
+            column.name,
+            str(column.type),
+            constraints=dg.TableColumnConstraints(
+                nullable=not (column.required or column.name in declaration.key), unique=column.name in alone
+            ),
+        )
+        for column in declaration.columns
+    ]
+    lineage = naming.LINEAGE if declaration.lineage else {}
+    return dg.TableSchema([*columns, *(dg.TableColumn(name, kind) for name, kind in lineage.items())])
+
+
+def load_metadata(receipt: Receipt) -> Metadata:
+    """Everything that a load reports."""
+    return {**position_metadata(receipt), **_counts("rows", receipt.rows.as_dict()), **_table_rows(receipt)}
+
+
+def position_metadata(receipt: Receipt) -> Metadata:
+    """What a load reports that is no count of rows: true of every date that it read."""
+    metadata: Metadata = {
+        STATE: dg.MetadataValue.text(receipt.state.value),
+        BOOKMARK_VERSION: dg.MetadataValue.int(receipt.bookmark_version),
+        # 64 bits: more than JavaScript's numbers hold
+        SNAPSHOT_ID: dg.MetadataValue.text(str(receipt.snapshot_id or "")),
+        "context": dg.MetadataValue.text(receipt.context),
+        "declaration": dg.MetadataValue.text(receipt.declaration),
+        "batches": dg.MetadataValue.json([batch.batch_id for batch in receipt.batches]),
+        "seconds": dg.MetadataValue.json({step: round(value, 3) for step, value in receipt.seconds.items()}),
+        **_counts("objects", receipt.objects),
+        **_counts("files", {"added": receipt.files.added, "rewritten": receipt.files.rewritten}),
+    }
+    if receipt.dates:
+        metadata["dates"] = dg.MetadataValue.md(dates_table(receipt.dates))
+    if receipt.gates:
+        metadata[GATES] = gates_value(receipt.gates)
+    if receipt.rows.rejected:
+        metadata["rejects"] = dg.MetadataValue.text("\n".join(_reject_commands(receipt)))
+    if receipt.warnings:
+        metadata["warnings"] = dg.MetadataValue.md("\n".join(f"- {warning}" for warning in receipt.warnings))
+    if receipt.error:
+        metadata["error"] = dg.MetadataValue.text(receipt.error)
+    if receipt.next:
+        metadata["next"] = dg.MetadataValue.text(receipt.next)
+    return metadata
+
+
+def date_metadata(receipt: Receipt, day: str) -> Metadata:
+    """The counts of one landing date out of a load of several: they add up to the load's (field case C03)."""
+    counts = receipt.dates.get(day, DateCounts())
+    return {
+        **_counts("rows", counts.rows.as_dict()),
+        "date_objects": dg.MetadataValue.int(counts.objects),
+        "date_gained": dg.MetadataValue.int(counts.gained),
+        "date_lost": dg.MetadataValue.int(counts.lost),
+    }
+
+
+def dates_table(dates: Mapping[str, DateCounts]) -> str:
+    """Markdown: one line per landing date."""
+    head = ["date", "objects", *_SHOWN, "gained", "lost"]
+    lines = [
+        [day, c.objects, *(c.rows.as_dict()[name] for name in _SHOWN), c.gained, c.lost] for day, c in dates.items()
+    ]
+    return markdown_table(head, lines)
+
+
+def equations_table(equations: Sequence[Equation]) -> str:
+    """Markdown: one line per equation with both of its sides."""
+    lines = [[e.name, e.landing_date or "", e.left, e.right, "yes" if e.holds else "**no**"] for e in equations]
+    return markdown_table(["equation", "date", "left", "right", "holds"], lines)
+
+
+def markdown_table(head: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
+    """A table; numbers stand to the right."""
+    rule = ["--:" if lines and isinstance(cell, int) else "---" for cell in (lines[0] if lines else head)]
+    rows = [head, rule, *lines]
+    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows)
+
+
+def gates_value(gates: Sequence[GateResult]) -> dg.JsonMetadataValue:
+    """Gates as data: the check of the same name reads them again."""
+    return dg.MetadataValue.json(
+        [{"name": g.name, "passed": g.passed, "value": g.value, "limit": g.limit, "detail": g.detail} for g in gates]
+    )
+
+
+def read_gates(metadata: Mapping[str, dg.MetadataValue]) -> tuple[GateResult, ...]:
+    """The gates of stored metadata; none if the load had no batch."""
+    value = metadata.get(GATES)
+    if not isinstance(value, dg.JsonMetadataValue) or not isinstance(value.data, list):
+        return ()
+    return tuple(GateResult(**gate) for gate in value.data)
+
+
+def read_snapshot_id(metadata: Mapping[str, dg.MetadataValue]) -> int | None:
+    """The snapshot of stored metadata."""
+    text = str(metadata[SNAPSHOT_ID].value) if SNAPSHOT_ID in metadata else ""
+    return int(text) if text else None
+
+
+def read_bookmark_version(metadata: Mapping[str, dg.MetadataValue]) -> int:
+    """The bookmark version of stored metadata, 0 if it has none."""
+    value = metadata.get(BOOKMARK_VERSION)
+    return value.value or 0 if isinstance(value, dg.IntMetadataValue) else 0
+
+
+def receipt_text(receipt: Receipt) -> str:
+    """A receipt as a few lines for a log: what was done, what is wrong, and the next command."""
+    objects = ", ".join(f"{count} {name}" for name, count in receipt.objects.items() if count) or "none"
+    rows = ", ".join(f"{count} {name}" for name, count in receipt.rows.as_dict().items() if count) or "none"
+    lines = [
+        f"{receipt.table}: {receipt.state.value}, bookmark_version={receipt.bookmark_version}, "
+        f"snapshot_id={receipt.snapshot_id}",
+        f"objects: {objects}",
+        f"rows: {rows}",
+        *(f"gate {g.name}: value={g.value} limit={g.limit} {g.detail}" for g in receipt.gates if not g.passed),
+        *(f"warning: {warning}" for warning in receipt.warnings),
+    ]
+    if receipt.error:
+        lines.append(f"error: {receipt.error}")
+    if receipt.next:
+        lines.append(f"next: {receipt.next}")
+    return "\n".join(lines)
+
+
+def _table_rows(receipt: Receipt) -> Metadata:
+    return {} if receipt.table_rows is None else {"dagster/row_count": dg.MetadataValue.int(receipt.table_rows)}
+
+
+def _counts(group: str, counts: Mapping[str, int]) -> Metadata:
+    return {f"{group}_{name}": dg.MetadataValue.int(count) for name, count in counts.items()}
+
+
+def _reject_commands(receipt: Receipt) -> list[str]:
+    return [
+        f"lakehouse rejects show {receipt.table} --batch {batch.batch_id}"
+        for batch in receipt.batches
+        if batch.rows.rejected
+    ]
+
+

@@ -1,0 +1,175 @@
+"""What each check concludes from a plan, a recount or the gates of a load. Pure: time comes in, nothing is read.
+
+Every verdict carries both sides of what it compared.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+import dagster as dg
+
+from lakehouse.model import Decision, Equation, GateResult, ObjectDecision, Plan
+from lakehouse.orchestration.metadata import SNAPSHOT_ID, Metadata, equations_table, gates_value, markdown_table
+
+if TYPE_CHECKING:
+    from lakehouse.declaration import Declaration
+    from lakehouse.recount import Recount
+
+KEY_EQUATIONS = ("table: count(*) = count(distinct key)", "table: rows with a NULL key = 0")
+"""The equations of a recount that are about keys."""
+
+_DONE = (Decision.CONSUMED, Decision.SKIPPED)
+_DATA = (Decision.PLANNED, Decision.CONSUMED, Decision.DEFERRED, Decision.QUARANTINED, Decision.SKIPPED)
+_MOST_NAMED = 20
+_MOST_SAID = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a check says; `metadata` holds both sides."""
+
+    passed: bool
+    description: str
+    metadata: Metadata = field(default_factory=dict)
+
+
+def counts_verdict(recount: Recount) -> Verdict:
+    """Whether every equation of the recount holds."""
+    return _equations_verdict(recount, recount.equations)
+
+
+def keys_verdict(recount: Recount) -> Verdict:
+    """Whether every key is there once and none is NULL."""
+    return _equations_verdict(recount, [e for e in recount.equations if e.name in KEY_EQUATIONS])
+
+
+def gates_verdict(gates: Sequence[GateResult], *, loaded: bool) -> Verdict:
+    """Whether the last load of the date passed its gates; `loaded` False: this Dagster instance knows of none."""
+    if not loaded:
+        return Verdict(True, "this Dagster instance remembers no load, so there are no gates to look at")
+    metadata: Metadata = {"gates": gates_value(gates)} if gates else {}
+    if refused := [g for g in gates if not g.passed]:
+        texts = [f"{g.name}: value={g.value} limit={g.limit} {g.detail}".rstrip() for g in refused]
+        return Verdict(False, "; ".join(texts), metadata)
+    return Verdict(True, f"{len(gates)} gates passed" if gates else "the last load had nothing to do", metadata)
+
+
+def complete_verdict(plan: Plan) -> Verdict:
+    """listed = consumed + ignored: nothing is planned, deferred or quarantined (DESIGN §8)."""
+    inside = [d for d in plan.decisions if d.decision is not Decision.OUTSIDE_WINDOW]
+    counts = Counter(d.decision for d in inside)
+    done = sum(counts[decision] for decision in _DONE) + counts[Decision.IGNORED]
+    left = [d for d in inside if d.decision not in (*_DONE, Decision.IGNORED)]
+    metadata: Metadata = {
+        "listed": dg.MetadataValue.int(len(inside)),
+        "consumed_or_ignored": dg.MetadataValue.int(done),
+        **{decision.value: dg.MetadataValue.int(counts[decision]) for decision in Decision if decision in counts},
+        **_objects("left", left),
+    }
+    if not left:
+        return Verdict(True, f"listed {len(inside)} = consumed or ignored {done}", metadata)
+    counted = ", ".join(f"{n} {decision.value}" for decision, n in Counter(d.decision for d in left).items())
+    return Verdict(False, f"listed {len(inside)}, consumed or ignored {done}: {counted}", metadata)
+
+
+def late_verdict(plan: Plan, declaration: Declaration, *, now: datetime) -> Verdict:
+    """Objects that arrived after the schedule had stopped looking at their date, and those of such dates yet unseen.
+
+    Arrival is when S3 wrote the object. When a load first saw it says nothing of the source: the first load of a year
+    of history sees all of it late.
+    """
+    days = timedelta(days=declaration.source.lookback_days)
+    zone = ZoneInfo(declaration.timezone)
+    closed = now.astimezone(zone).date() - days
+    dated = [(d, d.landing_date) for d in plan.decisions if d.landing_date is not None and d.decision in _DATA]
+    late = [d for d, day in dated if d.object.last_modified.astimezone(zone).date() > day + days]
+    unseen = [d for d, day in dated if d.decision in (Decision.PLANNED, Decision.DEFERRED) and day < closed]
+    metadata: Metadata = {
+        "lookback_days": dg.MetadataValue.int(declaration.source.lookback_days),
+        "objects": dg.MetadataValue.int(len(dated)),
+        "late": dg.MetadataValue.int(len(late)),
+        "unseen_behind_the_window": dg.MetadataValue.int(len(unseen)),
+        **_objects("late_objects", [*late, *(d for d in unseen if d not in late)]),
+    }
+    if not late and not unseen:
+        return Verdict(True, f"none of {len(dated)} objects came later than lookback_days={days.days}", metadata)
+    text = f"{len(late)} of {len(dated)} objects came later than lookback_days={days.days}, {len(unseen)} wait unseen"
+    return Verdict(False, text, metadata)
+
+
+def freshness_verdict(plan: Plan, declaration: Declaration, *, day: date | None, now: datetime) -> Verdict:
+    """Whether the date has its expected objects by the declared time of that day, in the declared zone.
+
+    `day` None is the newest date that is due. Without a declared time a date is due when it is over.
+    """
+    expected = declaration.gates.expected_objects
+    if expected is None:
+        return Verdict(True, "expected_objects is not declared")
+    zone = ZoneInfo(declaration.timezone)
+    today = now.astimezone(zone).date()
+    if day is None:
+        day = today if _due(today, expected.by, zone) <= now else today - timedelta(days=1)
+    due = _due(day, expected.by, zone)
+    there = [d for d in plan.decisions if d.decision in _DATA and _day_of(d, zone) == day]
+    metadata: Metadata = {
+        "date": dg.MetadataValue.text(day.isoformat()),
+        "objects": dg.MetadataValue.int(len(there)),
+        "expected": dg.MetadataValue.int(expected.min),
+        "due": dg.MetadataValue.text(due.isoformat()),
+    }
+    if len(there) >= expected.min:
+        return Verdict(True, f"{day}: {len(there)} objects, expected at least {expected.min}", metadata)
+    if now < due:
+        return Verdict(True, f"{day}: {len(there)} of {expected.min} objects, not due before {due}", metadata)
+    return Verdict(False, f"{day}: {len(there)} of {expected.min} objects, due at {due}", metadata)
+
+
+def _equations_verdict(recount: Recount, equations: Sequence[Equation]) -> Verdict:
+    broken = [e for e in equations if not e.holds]
+    metadata: Metadata = {
+        "equations": dg.MetadataValue.md(equations_table(equations)),
+        "compared": dg.MetadataValue.int(len(equations)),
+        "differ": dg.MetadataValue.int(len(broken)),
+        SNAPSHOT_ID: dg.MetadataValue.text(str(recount.snapshot_id or "")),
+    }
+    for name, texts in (("unavailable", recount.unavailable), ("foreign_snapshots", recount.foreign)):
+        if texts:
+            metadata[name] = dg.MetadataValue.md("\n".join(f"- {text}" for text in texts))
+    if broken:
+        return Verdict(False, "; ".join(_equation_text(e) for e in broken[:_MOST_NAMED]), metadata)
+    if not equations:
+        return Verdict(False, "the recount compared nothing", metadata)
+    shown = "; ".join(_equation_text(e) for e in equations[:_MOST_SAID])
+    more = f"; and {len(equations) - _MOST_SAID} more" if len(equations) > _MOST_SAID else ""
+    return Verdict(True, shown + more, metadata)
+
+
+def _equation_text(equation: Equation) -> str:
+    day = f" [{equation.landing_date}]" if equation.landing_date else ""
+    return f"{equation.name}{day}: {equation.left} {'=' if equation.holds else '≠'} {equation.right}"
+
+
+def _due(day: date, by: time | None, zone: ZoneInfo) -> datetime:
+    """When the date must be there. Compared in UTC: two times of one zone compare by the clock on the wall."""
+    local = datetime.combine(day, by, zone) if by else datetime.combine(day + timedelta(days=1), time(), zone)
+    return local.astimezone(UTC)
+
+
+def _day_of(item: ObjectDecision, zone: ZoneInfo) -> date:
+    """The landing date; of an undated source the day of arrival."""
+    return item.landing_date or item.object.last_modified.astimezone(zone).date()
+
+
+def _objects(name: str, items: Sequence[ObjectDecision]) -> Metadata:
+    """The first objects by name, each with what was decided and why."""
+    if not items:
+        return {}
+    lines = [[d.object.uri, d.landing_date or "", d.decision.value, d.reason] for d in items[:_MOST_NAMED]]
+    more = f"\n\n… and {len(items) - _MOST_NAMED} more" if len(items) > _MOST_NAMED else ""
+    return {name: dg.MetadataValue.md(markdown_table(["object", "date", "decision", "reason"], lines) + more)}

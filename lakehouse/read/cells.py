@@ -1,0 +1,124 @@
+"""The SQL that turns source rows into typed rows and tells bad ones: one Cell per declared column. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lakehouse.declaration import Column, Declaration
+from lakehouse.naming import quote_text
+from lakehouse.read.casts import BLANKS, CastRules, cast
+from lakehouse.read.header import must_have_value
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One declared column as SQL over the source relation.
+
+    `value` is the typed value, NULL if there is none or it cannot be one; `given` is true where the source holds a
+    value all the same; `complaint` says what that value is not.
+    """
+
+    column: Column
+    value: str
+    given: str = "false"
+    complaint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Source rows: `sql` stands in a FROM clause and has a BIGINT column `line`, 1-based; `raw` is SQL of their text.
+
+    With `problems` it also has `problem` (VARCHAR) and `problem_columns` (VARCHAR[]), NULL for rows without one.
+    A problem without columns condemns the record, one with columns is one more reason beside failed casts.
+    """
+
+    sql: str
+    raw: str = "NULL"
+    problems: bool = False
+
+
+def missing_cell(column: Column) -> Cell:
+    """A declared column that the source does not have: NULL."""
+    return Cell(column, f"NULL::{column.type.sql}")
+
+
+def text_cell(column: Column, text: str, *, rules: CastRules, blank_is_null: bool) -> Cell:
+    """A column whose source is the VARCHAR expression `text`; blanks alone are no value for other types than text."""
+    given = "false"
+    if column.type.name != "string":
+        given = f"trim({text}, {BLANKS}) <> ''" if blank_is_null else f"{text} IS NOT NULL"
+    return Cell(column, cast(column.type, text, rules), given, f"not a {column.type}")
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """The columns of a declaration over one relation."""
+
+    relation: Relation
+    cells: tuple[Cell, ...]
+    required: tuple[bool, ...]
+
+    @property
+    def typed(self) -> str:
+        """The relation with typed values `v0`, `v1`, … beside its own columns, for a FROM clause."""
+        values = ", ".join(f"{cell.value} AS v{i}" for i, cell in enumerate(self.cells))
+        return f"(SELECT *, {values} FROM {self.relation.sql}) AS typed"
+
+    @property
+    def values(self) -> str:
+        return ", ".join(f"v{i}" for i in range(len(self.cells)))
+
+    @property
+    def bad(self) -> str:
+        """Condition over `typed`: the row is a reject. NULL counts as false."""
+        # a required column is bad whether its value is missing or wrong
+        conditions = [
+            f"v{i} IS NULL" if required else f"(v{i} IS NULL AND {cell.given})"
+            for i, (cell, required) in enumerate(zip(self.cells, self.required, strict=True))
+            if required or cell.given != "false"
+        ]
+        if self.relation.problems:
+            conditions.append("problem IS NOT NULL")
+        return " OR ".join(conditions) or "false"
+
+    @property
+    def bad_columns(self) -> str:
+        """Names of the bad columns over `typed`, joined by commas; NULL if the record as a whole is bad."""
+        named = [self._if_bad(i, quote_text(cell.column.name), quote_text(cell.column.name)) for i, cell in self._bad()]
+        problem = ["array_to_string(problem_columns, ',')"] if self.relation.problems else []
+        return f"nullif(concat_ws(',', {', '.join(problem + named) or 'NULL'}), '')"
+
+    @property
+    def reasons(self) -> str:
+        """Every reason over `typed`, joined by semicolons."""
+        reasons = [
+            self._if_bad(
+                i,
+                quote_text(f"{cell.column.name}: {cell.complaint}"),
+                quote_text(f"{cell.column.name}: no value, and the column needs one"),
+            )
+            for i, cell in self._bad()
+        ]
+        problem = ["problem"] if self.relation.problems else []
+        return f"concat_ws('; ', {', '.join(problem + reasons) or 'NULL'})"
+
+    def _bad(self) -> list[tuple[int, Cell]]:
+        cells = zip(self.cells, self.required, strict=True)
+        return [(i, cell) for i, (cell, required) in enumerate(cells) if required or cell.given != "false"]
+
+    def _if_bad(self, i: int, wrong: str, absent: str) -> str:
+        cell, required = self.cells[i], self.required[i]
+        otherwise = f"ELSE {absent}" if required else ""
+        case = f"CASE WHEN v{i} IS NOT NULL THEN NULL WHEN {cell.given} THEN {wrong} {otherwise} END"
+        if not self.relation.problems:
+            return case
+        named = f"coalesce(list_contains(problem_columns, {quote_text(cell.column.name)}), false)"
+        return f"CASE WHEN problem IS NULL OR (problem_columns IS NOT NULL AND NOT {named}) THEN {case} END"
+
+
+def project(relation: Relation, cells: Mapping[str, Cell], declaration: Declaration) -> Projection:
+    """All declared columns in order, from `cells` by column name; those without a cell are missing in the source."""
+    ordered: Sequence[Cell] = [cells.get(c.name) or missing_cell(c) for c in declaration.columns]
+    required = tuple(must_have_value(c, declaration) for c in declaration.columns)
+    return Projection(relation, tuple(ordered), required)

@@ -1,0 +1,229 @@
+"""CSV files into a sink: DuckDB reads the regular ones, the reader by the letter all others.
+
+Both give the same rows, rejects, lines and bytes. DuckDB is believed only where the survey of the bytes vouches for the
+file and the number of rows agrees with it; any complaint of DuckDB's sends the file to the other reader. The header is
+matched by name here and never by DuckDB; nothing is sniffed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO
+
+import duckdb
+
+from lakehouse.declaration import CsvFormat
+from lakehouse.errors import UnreadableObject
+from lakehouse.naming import quote_text
+from lakehouse.read.cells import Cell, Relation, text_cell
+from lakehouse.read.csv_records import Dialect, Record, physical_lines, records
+from lakehouse.read.csv_survey import NO_NULL, Survey, survey
+from lakehouse.read.header import match_columns
+from lakehouse.read.local_file import BOM, scan_path
+from lakehouse.read.sink import RowBuffer, Sink, SourceRow, transaction
+
+MAX_REFED = 200_000
+"""Rejects that the fast way reads again by the letter; a file with more is read by the letter as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFile:
+    """One file whose header has been read: `found` has the position of each declared column that it has.
+
+    `header_lines` counts the physical lines up to the header's end.
+    """
+
+    path: Path
+    format: CsvFormat
+    dialect: Dialect
+    names: tuple[str, ...]
+    header_line: int
+    header_lines: int
+    found: dict[str, int]
+
+    @property
+    def simple_header(self) -> bool:
+        """The header is one line, right below the skipped ones, so that DuckDB can skip it by count."""
+        return self.header_line == self.header_lines == self.format.skip_lines + 1
+
+
+def read_csv(sink: Sink, path: Path, format: CsvFormat) -> None:
+    """Read the file into the sink, in one transaction. Raises UnreadableObject if it is not as declared."""
+    file = _open_header(sink, path, format)
+    regular = _survey(file) if file.simple_header else None
+    if regular is not None and _read_fast(sink, file, regular):
+        return
+    with transaction(sink.con):
+        _read_by_the_letter(sink, file)
+
+
+def _open_header(sink: Sink, path: Path, format: CsvFormat) -> CsvFile:
+    dialect = _dialect(format)
+    with path.open("rb") as binary:
+        # in a header nothing means NULL
+        header = next(_data(binary, replace(dialect, nulls=frozenset()), format.skip_lines, blanks=False), None)
+    if header is None:
+        raise UnreadableObject(f"the file has no header: uri={sink.uri} skip_lines={format.skip_lines}")
+    if header.problem:
+        raise UnreadableObject(f"the header cannot be read: uri={sink.uri} line={header.line} reason={header.problem}")
+    names = tuple(name or "" for name in header.fields)
+    return CsvFile(
+        path=path,
+        format=format,
+        dialect=dialect,
+        names=names,
+        header_line=header.line,
+        header_lines=header.line + len(header.raw.splitlines()) - 1,
+        found=match_columns(names, declaration=sink.declaration, uri=sink.uri),
+    )
+
+
+def _dialect(format: CsvFormat) -> Dialect:
+    return Dialect(
+        delimiter=format.delimiter,
+        quote=format.quote,
+        escape=None if format.escape == format.quote else format.escape,
+        nulls=frozenset(format.null_values),
+        quoted_empty_is_null=format.quoted_empty == "null",
+    )
+
+
+def _lines(binary: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """The physical lines of a file, without its byte order mark."""
+    if binary.read(len(BOM)) != BOM:
+        binary.seek(0)
+    return physical_lines(binary)
+
+
+def _data(binary: BinaryIO, dialect: Dialect, skipped_lines: int, *, blanks: bool) -> Iterator[Record]:
+    """The records below the first `skipped_lines`; blank lines only if asked for."""
+    below = (line for line in _lines(binary) if line[0] > skipped_lines)
+    return (record for record in records(below, dialect) if blanks or record.fields or record.problem)
+
+
+def _cells(sink: Sink, file: CsvFile, positions: dict[str, int]) -> dict[str, Cell]:
+    """Cells over text columns `c<position>`."""
+    blank_is_null = "" in file.format.null_values
+    columns = {column.name: column for column in sink.declaration.columns}
+    return {
+        name: text_cell(columns[name], f"c{position}", rules=sink.rules, blank_is_null=blank_is_null)
+        for name, position in positions.items()
+    }
+
+
+def _read_by_the_letter(sink: Sink, file: CsvFile) -> None:
+    with file.path.open("rb") as binary:
+        data = _data(binary, file.dialect, file.header_lines, blanks=True)
+        total, too_wide = _feed(sink, file, data)
+    if total and total == too_wide:
+        raise UnreadableObject(
+            f"every record has more fields than the header: uri={sink.uri} header={len(file.names)} records={total}"
+        )
+
+
+def _feed(sink: Sink, file: CsvFile, data: Iterable[Record]) -> tuple[int, int]:
+    """Put records into the sink; returns how many were not blank and how many of those had too many fields."""
+    order = {name: i for i, name in enumerate(file.found)}
+    positions = list(file.found.values())
+    buffer = RowBuffer(sink, _cells(sink, file, order), width=len(positions))
+    width = len(file.names)
+    total = too_wide = 0
+    for record in data:
+        fields, problem = record.fields, record.problem
+        if not fields and problem is None:
+            if file.format.blank_lines == "reject":
+                buffer.append(SourceRow(record.line, record.raw, problem="the line is blank"))
+            continue
+        total += 1
+        if problem is None and len(fields) != width:
+            too_wide += len(fields) > width
+            problem = f"{len(fields)} fields where the header has {width}"
+        texts = () if problem else [fields[position] for position in positions]
+        buffer.append(SourceRow(record.line, record.raw, texts, problem))
+    buffer.flush()
+    return total, too_wide
+
+
+def _survey(file: CsvFile) -> Survey | None:
+    texts = "".join(file.dialect.nulls)
+    if any(mark in texts for mark in (file.dialect.delimiter, file.dialect.quote, "\n", "\r")):
+        return None
+    with file.path.open("rb") as binary:
+        if binary.read(len(BOM)) != BOM:
+            binary.seek(0)
+        return survey(binary, file.dialect)
+
+
+def _read_fast(sink: Sink, file: CsvFile, regular: Survey) -> bool:
+    """Read with DuckDB; False, with nothing changed, if the file turns out not to be for it."""
+    try:
+        with transaction(sink.con):
+            relation = Relation(_scan(file, regular))
+            rows = sink.add(relation, _fast_cells(sink, file))
+            if rows != regular.records - file.header_lines:
+                raise _NotForDuckDB
+            _refeed(sink, file, regular)
+    except (duckdb.InvalidInputException, _NotForDuckDB):
+        sink.restart()
+        return False
+    return True
+
+
+class _NotForDuckDB(Exception):
+    """The reader by the letter has to read the file."""
+
+
+def _fast_cells(sink: Sink, file: CsvFile) -> dict[str, Cell]:
+    cells = _cells(sink, file, file.found)
+    if not (file.dialect.quoted_empty_is_null and "" in file.dialect.nulls):
+        return cells
+    # the scan has made plain empty texts NULL: what is empty now was quoted
+    return {
+        name: replace(cell, value=f"nullif({cell.value}, '')") if cell.column.type.name == "string" else cell
+        for name, cell in cells.items()
+    }
+
+
+def _scan(file: CsvFile, regular: Survey) -> str:
+    """The data records as text columns `c0`, `c1`, … and their first physical line."""
+    columns = [f"c{i}" for i in range(len(file.names))]
+    types = ", ".join(f"'{column}': 'VARCHAR'" for column in columns)
+    nulls = ", ".join(quote_text(text) for text in sorted(file.dialect.nulls) or [NO_NULL])
+    scan = (
+        f"read_csv({quote_text(scan_path(file.path))}, auto_detect = false, header = false, columns = {{{types}}}, "
+        f"skip = {file.header_lines}, delim = {quote_text(file.dialect.delimiter)}, "
+        f"quote = {quote_text(file.dialect.quote)}, "
+        f"escape = {quote_text(file.dialect.escape or file.dialect.quote)}, nullstr = [{nulls}], "
+        f"allow_quoted_nulls = false, new_line = '{regular.line_end.encode('unicode_escape').decode()}', "
+        "encoding = 'utf-8', strict_mode = true, null_padding = false, parallel = false, compression = 'none', "
+        "hive_partitioning = false)"
+    )
+    # the window also keeps the casts out of the scan, where DuckDB would turn a bad value into an error
+    if not regular.multiline:
+        return f"(SELECT *, {file.header_lines} + row_number() OVER () AS line FROM {scan})"
+    feeds = " + ".join(f"coalesce(length({c}) - length(replace({c}, chr(10), '')), 0)" for c in columns)
+    before = "coalesce(sum(feeds) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW), 0)::BIGINT - feeds"
+    return (
+        f"(SELECT *, {file.header_lines} + row_number() OVER () + {before} AS line "
+        f"FROM (SELECT *, {feeds} AS feeds FROM {scan}))"
+    )
+
+
+def _refeed(sink: Sink, file: CsvFile, regular: Survey) -> None:
+    """Read the bad rows again by the letter: that gives their bytes and their reasons."""
+    flagged = sink.flagged_lines(limit=MAX_REFED + 1)
+    if len(flagged) > MAX_REFED:
+        raise _NotForDuckDB
+    if not flagged:
+        return
+    sink.drop_flagged()
+    wanted = frozenset(flagged)
+    with file.path.open("rb") as binary:
+        if regular.multiline:
+            data = _data(binary, file.dialect, file.header_lines, blanks=True)
+            _feed(sink, file, (record for record in data if record.line in wanted))
+        else:
+            chosen = (line for line in _lines(binary) if line[0] in wanted)
+            _feed(sink, file, records(chosen, file.dialect))

@@ -1,0 +1,110 @@
+"""A look over the bytes of a CSV file: whether DuckDB's reader is known to read it by the letter, and how many records
+it must find.
+
+Not for DuckDB, as it reads these otherwise than the grammar of csv_records: mixed or single-CR line ends, NUL, blank
+lines, blanks beside quotes, escapes, invalid UTF-8, quotes left open. Never casts, never keeps more than a block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from lakehouse.read.csv_records import Dialect
+
+BLOCK = 4 << 20
+MAX_LINE = 2_000_000
+"""Bytes: DuckDB's own limit of a line."""
+NO_NULL = "\x01\x02"
+"""Stands for "no text means NULL" in DuckDB, which wants at least one; a file that holds it is irregular."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A regular file: its line end, its records (preamble and header too), whether a quoted field spans lines."""
+
+    line_end: str
+    records: int
+    multiline: bool
+
+
+class _Irregular(Exception):
+    """The file is for the reader by the letter."""
+
+
+def survey(file: BinaryIO, dialect: Dialect) -> Survey | None:
+    """Look at everything from the file's position on; None if the file is irregular."""
+    counter = _Counter(dialect)
+    rest = b""
+    try:
+        while chunk := file.read(BLOCK):
+            block = rest + chunk
+            end = block.rfind(b"\n") + 1
+            if len(block) - end > MAX_LINE:
+                return None
+            counter.take(block[:end])
+            rest = block[end:]
+        counter.take(rest)
+        return counter.finish()
+    except _Irregular:
+        return None
+
+
+class _Counter:
+    """Counts records block by block; a block is whole lines, the last one may lack its line end."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._quote = dialect.quote.encode()
+        blanks = [blank for blank in (b" ", b"\t", b"\v", b"\f") if blank != dialect.delimiter.encode()]
+        self._beside = [pair for blank in blanks for pair in (blank + self._quote, self._quote + blank)]
+        self._foreign = [b"\0", NO_NULL.encode(), *([dialect.escape.encode()] if dialect.escape else [])]
+        self._crlf: bool | None = None
+        self._records = 0
+        self._open = self._multiline = False
+
+    def take(self, block: bytes) -> None:
+        if not block:
+            return
+        if any(text in block for text in self._foreign):
+            raise _Irregular
+        self._line_ends(block)
+        if not block.isascii():
+            try:
+                block.decode()
+            except UnicodeDecodeError:
+                raise _Irregular from None
+        if self._open or self._quote in block:
+            self._quoted(block)
+        else:
+            self._records += block.count(b"\n") + (not block.endswith(b"\n"))
+
+    def finish(self) -> Survey:
+        if self._open:
+            raise _Irregular
+        return Survey("\r\n" if self._crlf else "\n", self._records, self._multiline)
+
+    def _line_ends(self, block: bytes) -> None:
+        feeds, returns = block.count(b"\n"), block.count(b"\r")
+        if returns and not returns == feeds == block.count(b"\r\n"):
+            raise _Irregular
+        if feeds:
+            crlf = returns > 0
+            if self._crlf not in (None, crlf):
+                raise _Irregular
+            self._crlf = crlf
+        if block.startswith((b"\n", b"\r\n")) or b"\n\n" in block or b"\n\r\n" in block:
+            raise _Irregular
+
+    def _quoted(self, block: bytes) -> None:
+        if any(pair in block for pair in self._beside):
+            raise _Irregular
+        lines = block.split(b"\n")
+        if not lines[-1]:
+            lines.pop()
+        for line in lines:
+            if line.count(self._quote) & 1:
+                self._open = not self._open
+            if self._open:
+                self._multiline = True
+            else:
+                self._records += 1

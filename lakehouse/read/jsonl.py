@@ -1,0 +1,165 @@
+"""JSON lines into a sink: one object per line, read by Python's json with every number kept as its text.
+
+DuckDB's JSON functions are not used: they turn `1.10` into `1.1` and long numbers into doubles, and of a doubled key
+they drop a value without a word.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from lakehouse.declaration import Column, JsonlFormat
+from lakehouse.read.cells import text_cell
+from lakehouse.read.csv_records import MAX_RECORD, damage
+from lakehouse.read.header import file_columns, refuse_unknown
+from lakehouse.read.local_file import BOM
+from lakehouse.read.sink import RowBuffer, Sink, SourceRow, transaction
+
+_BLANKS = b" \t\r\n"
+_RAW_KEPT = 64 << 10
+
+
+class _Number(str):
+    """A JSON number as it was written."""
+
+
+class _Refused(ValueError):
+    """JSON that Python accepts and we do not."""
+
+
+def read_jsonl(sink: Sink, path: Path, format: JsonlFormat) -> None:
+    """Read the file into the sink, in one transaction. Raises UnreadableObject for an unknown key unless ignored."""
+    reader = _Reader(sink, format)
+    with path.open("rb") as binary, transaction(sink.con):
+        reader.read(_lines(binary))
+
+
+def _lines(binary: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Every line with its 1-based number, without the byte order mark; of an overlong one only the beginning."""
+    if binary.read(len(BOM)) != BOM:
+        binary.seek(0)
+    number = 0
+    while line := binary.readline(MAX_RECORD + 1):
+        number += 1
+        yield number, line
+        while not line.endswith(b"\n") and line:
+            line = binary.readline(MAX_RECORD)
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise _Refused(f"a key twice: {next(name for name in names if names.count(name) > 1)!r}")
+    return found
+
+
+def _constant(text: str) -> None:
+    raise _Refused(f"{text} is not JSON")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_pairs, parse_float=_Number, parse_int=_Number, parse_constant=_constant, strict=True
+)
+
+
+class _Reader:
+    """Parses the lines of one file; holds what is looked up for every line."""
+
+    def __init__(self, sink: Sink, format: JsonlFormat) -> None:
+        self._sink = sink
+        self._nulls = frozenset(format.null_values)
+        self._columns = file_columns(sink.declaration)
+        self._known = {column.source_name for column in self._columns}
+        cells = {
+            column.name: text_cell(column, f"c{i}", rules=sink.rules, blank_is_null="" in self._nulls)
+            for i, column in enumerate(self._columns)
+        }
+        self._buffer = RowBuffer(sink, cells, width=len(self._columns))
+
+    def read(self, lines: Iterable[tuple[int, bytes]]) -> None:
+        for number, line in lines:
+            raw = line.strip(_BLANKS)
+            if raw:
+                self._buffer.append(self._row(number, line.rstrip(b"\r\n"), raw))
+        self._buffer.flush()
+
+    def _row(self, number: int, shown: bytes, raw: bytes) -> SourceRow:
+        if problem := damage(raw):
+            return SourceRow(number, shown[:_RAW_KEPT] if len(raw) > MAX_RECORD else shown, problem=problem)
+        try:
+            found = _DECODER.decode(raw.decode())
+        except json.JSONDecodeError as error:
+            return SourceRow(number, shown, problem=f"not JSON at character {error.pos + 1}: {error.msg.lower()}")
+        except _Refused as error:
+            return SourceRow(number, shown, problem=str(error))
+        except RecursionError:
+            return SourceRow(number, shown, problem="JSON nested too deeply")
+        if not isinstance(found, dict):
+            return SourceRow(number, shown, problem="the line is JSON, but not an object")
+        if not found.keys() <= self._known:
+            self._refuse_unknown(found, number)
+        return self._texts(number, shown, found)
+
+    def _refuse_unknown(self, found: Mapping[str, Any], number: int) -> None:
+        unknown = found.keys() - self._known
+        refuse_unknown(
+            [name for name in found if name in unknown],
+            declaration=self._sink.declaration,
+            where=f"uri={self._sink.uri} line={number}",
+        )
+
+    def _texts(self, number: int, shown: bytes, found: Mapping[str, Any]) -> SourceRow:
+        texts: list[str | None] = []
+        problems: list[tuple[str, str]] = []
+        escapes = b"\\u" in shown
+        for column in self._columns:
+            value = found.get(column.source_name)
+            kind = value.__class__
+            text: str | None = None
+            if kind is str:
+                text = None if value in self._nulls else value
+                problem = _unfit(value) if escapes else None
+            elif kind is _Number and column.type.name != "binary":
+                text, problem = value, None
+            else:
+                text, problem = self._other(value, column)
+            if problem:
+                problems.append((column.name, problem))
+                text = None
+            texts.append(text)
+        if not problems:
+            return SourceRow(number, shown, texts)
+        reason = "; ".join(f"{name}: {problem}" for name, problem in problems)
+        return SourceRow(number, shown, texts, reason, tuple(name for name, _ in problems))
+
+    def _other(self, value: object, column: Column) -> tuple[str | None, str | None]:
+        """The text of what is neither a text nor a number, or what is wrong with it."""
+        match value:
+            case None:
+                return None, None
+            case bool() if column.type.name == "boolean":
+                words = self._sink.rules.true_words if value else self._sink.rules.false_words
+                return words[0], None
+            case bool():
+                return "true" if value else "false", None
+            case dict():
+                return None, "a JSON object where a single value is declared"
+            case list():
+                return None, "a JSON array where a single value is declared"
+            case _:
+                return None, f"a JSON number where {column.type} is declared"
+
+
+def _unfit(text: str) -> str | None:
+    """What keeps a JSON text out of UTF-8 text columns; both come from escapes alone."""
+    if "\0" in text:
+        return "a NUL in the text"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "half a surrogate pair in the text"
+    return None

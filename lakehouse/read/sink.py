@@ -1,0 +1,188 @@
+"""The way of one object's rows into `staged` and `rejects`.
+
+Rows go in with one INSERT; those with a bad cell carry a negative line, become rejects and are deleted again, so that
+no row is cast twice and none is lost between two filters. Counts are those of the INSERT and DELETE statements.
+Never opens a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import duckdb
+import pyarrow as pa
+
+from lakehouse.declaration import Column, Declaration
+from lakehouse.errors import UnreadableObject
+from lakehouse.model import ObjectDecision, RowCounts
+from lakehouse.naming import quote_text
+from lakehouse.read.casts import CastRules, cast
+from lakehouse.read.cells import Cell, Projection, Relation, project
+from lakehouse.read.path_values import path_value
+
+STAGED = "staged"
+REJECTS = "rejects"
+BATCH_ROWS = 20_000
+BATCH_BYTES = 16 << 20
+_BATCH = Relation("lakehouse_read_batch", raw="raw", problems=True)
+"""Rows that Python has parsed, registered under this name while a statement reads them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """One record that Python has parsed: `texts` in the order of the batch, `raw` its bytes without the line end.
+
+    `problem` and `problem_columns` as in Relation; a record that is condemned has no texts.
+    """
+
+    line: int
+    raw: bytes
+    texts: Sequence[str | None] = ()
+    problem: str | None = None
+    problem_columns: tuple[str, ...] | None = None
+
+
+@contextmanager
+def transaction(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """All statements or none, so that an object that cannot be read leaves nothing behind."""
+    con.execute("BEGIN TRANSACTION")
+    try:
+        yield
+    except BaseException:
+        con.execute("ROLLBACK")
+        raise
+    con.execute("COMMIT")
+
+
+class Sink:
+    """Takes the rows of one object. Raises UnreadableObject at once if the object's path lacks a declared value."""
+
+    def __init__(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        *,
+        item: ObjectDecision,
+        declaration: Declaration,
+        rules: CastRules,
+    ) -> None:
+        self.con = con
+        self.uri = item.object.uri
+        self.declaration = declaration
+        self.rules = rules
+        self._item = item
+        self._inserted = self._deleted = self._rejected = 0
+        # a folder's value is written by a program: the formats of the file's people are not for it
+        self._path_rules = replace(rules, date_format=None, timestamp_format=None)
+        self._path_cells = {column.name: self._path_cell(column) for column in declaration.columns if column.from_path}
+
+    @property
+    def counts(self) -> RowCounts:
+        """What has arrived so far: read = rejected + staged."""
+        staged = self._inserted - self._deleted
+        return RowCounts(read=self._rejected + staged, rejected=self._rejected, staged=staged)
+
+    def restart(self) -> None:
+        """Forget the counts of a transaction that was rolled back."""
+        self._inserted = self._deleted = self._rejected = 0
+
+    def add(self, relation: Relation, cells: Mapping[str, Cell]) -> int:
+        """INSERT the rows of `relation`, bad ones with a negative line; returns how many there were in all."""
+        projection = self._project(relation, cells)
+        rows = self._changed(
+            f"INSERT INTO {STAGED} SELECT {projection.values}, $uri, CASE WHEN {projection.bad} THEN -line ELSE line END,"
+            f" $mtime, $date FROM {projection.typed}",
+            {"uri": self.uri, "mtime": self._item.object.last_modified, "date": self._item.landing_date},
+        )
+        self._inserted += rows
+        return rows
+
+    def flagged_lines(self, *, limit: int) -> list[int]:
+        """Lines of the bad rows, ascending; no more than `limit` of them."""
+        found = self.con.execute(
+            f"SELECT -_source_line FROM {STAGED} WHERE _source_line < 0 ORDER BY 1 LIMIT {limit}"
+        ).fetchall()
+        return [line for (line,) in found]
+
+    def drop_flagged(self) -> None:
+        """Delete the bad rows: they come back as rejects, or as rows if a second parser reads them better."""
+        self._deleted += self._changed(f"DELETE FROM {STAGED} WHERE _source_line < 0", {})
+
+    def reject(self, relation: Relation, cells: Mapping[str, Cell]) -> None:
+        """INSERT the bad rows of `relation` into the rejects and take them out of the staged rows."""
+        projection = self._project(relation, cells)
+        self._rejected += self._changed(
+            f"INSERT INTO {REJECTS} SELECT $uri, line, {projection.bad_columns}, {projection.reasons}, {relation.raw} "
+            f"FROM {projection.typed} WHERE {projection.bad}",
+            {"uri": self.uri},
+        )
+        self.drop_flagged()
+
+    def add_rows(self, rows: Sequence[SourceRow], cells: Mapping[str, Cell], *, width: int) -> None:
+        """Add records that Python has parsed; column `c<i>` of the cells is the i-th of the `width` texts."""
+        self.con.register(_BATCH.sql, _arrow(rows, width=width, raws=()))
+        self.add(_BATCH, cells)
+        if flagged := set(self.flagged_lines(limit=len(rows))):
+            bad = [row for row in rows if row.line in flagged]
+            self.con.register(_BATCH.sql, _arrow(bad, width=width, raws=[readable(row.raw) for row in bad]))
+            self.reject(_BATCH, cells)
+        self.con.unregister(_BATCH.sql)
+
+    def _project(self, relation: Relation, cells: Mapping[str, Cell]) -> Projection:
+        return project(relation, {**cells, **self._path_cells}, self.declaration)
+
+    def _changed(self, sql: str, parameters: Mapping[str, object]) -> int:
+        (row,) = self.con.execute(sql, dict(parameters)).fetchall()
+        return int(row[0])
+
+    def _path_cell(self, column: Column) -> Cell:
+        assert column.from_path is not None
+        text = path_value(column.from_path, uri=self.uri, landing_date=self._item.landing_date)
+        if text is None:
+            return Cell(column, f"NULL::{column.type.sql}")
+        value = cast(column.type, quote_text(text), self._path_rules)
+        (row,) = self.con.execute(f"SELECT ({value}) IS NULL").fetchall()
+        if row[0]:
+            raise UnreadableObject(
+                f"the path's value is not a {column.type}: uri={self.uri} column={column.name} value={text!r}"
+            )
+        return Cell(column, value)
+
+
+class RowBuffer:
+    """Collects parsed records and hands them to a sink in batches of bounded size."""
+
+    def __init__(self, sink: Sink, cells: Mapping[str, Cell], *, width: int) -> None:
+        self._sink, self._cells, self._width = sink, cells, width
+        self._rows: list[SourceRow] = []
+        self._bytes = 0
+
+    def append(self, row: SourceRow) -> None:
+        self._rows.append(row)
+        self._bytes += len(row.raw)
+        if len(self._rows) >= BATCH_ROWS or self._bytes >= BATCH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand over what is left."""
+        if self._rows:
+            self._sink.add_rows(self._rows, self._cells, width=self._width)
+        self._rows, self._bytes = [], 0
+
+
+def readable(raw: bytes) -> str:
+    """The bytes as text: undecodable ones and NUL escaped as `\\xff`."""
+    return raw.decode("utf-8", "backslashreplace").replace("\0", "\\x00")
+
+
+def _arrow(rows: Sequence[SourceRow], *, width: int, raws: Sequence[str]) -> pa.Table:
+    nothing = (None,) * width
+    texts = [row.texts or nothing for row in rows]
+    columns: dict[str, pa.Array] = {f"c{i}": pa.array([text[i] for text in texts], pa.string()) for i in range(width)}
+    columns["line"] = pa.array([row.line for row in rows], pa.int64())
+    columns["problem"] = pa.array([row.problem for row in rows], pa.string())
+    columns["problem_columns"] = pa.array([row.problem_columns for row in rows], pa.list_(pa.string()))
+    if raws:
+        columns["raw"] = pa.array(raws, pa.string())
+    return pa.table(columns)

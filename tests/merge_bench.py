@@ -1,0 +1,156 @@
+"""A target in a local SQL catalog and batches of made-up staged rows, for tests of the merge without any server."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import duckdb
+import pyarrow as pa
+from pyiceberg.catalog.sql import SqlCatalog
+
+from lakehouse.declaration import Declaration, parse_declarations
+from lakehouse.engines.duckdb import open_session
+from lakehouse.iceberg import live_manifests
+from lakehouse.merge import Match, Superseded, WrittenFiles, match_target, supersede, write_files
+from lakehouse.model import Reference, RowCounts
+from lakehouse.naming import quote_name
+from lakehouse.publish import Change, create_target, publish
+from lakehouse.schema import target_schema, target_spec
+from lakehouse.target import look
+from tests.declaration_text import document
+
+DAY = date(2026, 8, 30)
+
+
+def declare(**fields: str | None) -> Declaration:
+    (declaration,) = parse_declarations(document(**fields), path=Path("defs.yaml"), env={})
+    return declaration
+
+
+@dataclass(frozen=True)
+class Row:
+    """One staged row: business values by column, and where it came from."""
+
+    values: Mapping[str, Any]
+    line: int
+    uri: str = "s3://landing/orders/a.csv"
+    mtime: datetime = datetime(2026, 8, 30, tzinfo=UTC)
+    day: date = DAY
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What one batch did."""
+
+    match: Match
+    superseded: Superseded
+    written: WrittenFiles
+    snapshot_id: int | None
+
+
+@dataclass
+class Bench:
+    """One target table; `merge` runs a batch through supersede, match, write and publish."""
+
+    declaration: Declaration
+    folder: Path
+    version: int = 0
+    catalog: SqlCatalog = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.catalog = SqlCatalog(
+            "bench", uri=f"sqlite:///{self.folder}/catalog.db", warehouse=f"file://{self.folder}/warehouse"
+        )
+        schema = target_schema(self.declaration)
+        create_target(
+            self.catalog, self.declaration.table, schema=schema, spec=target_spec(self.declaration, schema)
+        )
+
+    def merge(self, rows: Sequence[Row]) -> Merged:
+        table = self.catalog.load_table(self.declaration.table)
+        target = look(self.declaration.table, self.declaration.context, table)
+        manifests = live_manifests(table, target.main)
+        attempt = hashlib.md5(f"{self.folder}{self.version}".encode()).hexdigest()
+        work = self.folder / "work" / str(self.version)
+        with closing(open_session(spill=work / "spill", memory_bytes=1 << 30, threads=2)) as con:
+            stage(con, self.declaration, rows)
+            superseded = supersede(con, self.declaration)
+            match = match_target(
+                con,
+                self.declaration,
+                io=table.io,
+                schema=table.schema(),
+                files=[e.data_file for m in manifests for e in m.entries],
+                folder=work / "target",
+            )
+            written = write_files(
+                con,
+                self.declaration,
+                match,
+                table=table,
+                batch_id=f"batch{self.version}",
+                attempt_id=attempt,
+                ingested_at=datetime(2026, 9, 1, tzinfo=UTC),
+                folder=work / "output",
+            )
+        published = publish(
+            self.catalog,
+            target,
+            Change(
+                attempt_id=UUID(hex=attempt).hex,
+                batch_id=f"batch{self.version}",
+                bookmark_version=self.version + 1,
+                manifest=Reference("file:///none", "0"),
+                rows=RowCounts(inserted=match.counts.inserted, updated=match.counts.updated),
+                added=written.added,
+                removed=written.removed,
+            ),
+            manifests=manifests,
+            attempts_after=lambda _head, _version: set(),
+            pause=lambda _seconds: None,
+        )
+        self.version += 1
+        return Merged(match, superseded, written, published.snapshot_id)
+
+    def rows(self, snapshot_id: int | None = None) -> list[dict[str, Any]]:
+        """Every row as PyIceberg reads it."""
+        table = self.catalog.load_table(self.declaration.table)
+        return table.scan(snapshot_id=snapshot_id).to_arrow().to_pylist()
+
+    def live(self) -> int:
+        """Rows as the snapshot summary counts them."""
+        snapshot = self.catalog.load_table(self.declaration.table).current_snapshot()
+        assert snapshot is not None and snapshot.summary is not None
+        return int(snapshot.summary["total-records"])
+
+
+def stage(con: duckdb.DuckDBPyConnection, declaration: Declaration, rows: Iterable[Row]) -> None:
+    """Fill the table `staged` as `lakehouse.stage` leaves it."""
+    names = [c.name for c in declaration.columns]
+    columns = ", ".join(f"{quote_name(c.name)} {c.type.sql}" for c in declaration.columns)
+    con.execute(
+        f"create temp table staged ({columns}, _source_file varchar, _source_line bigint, "
+        "_source_mtime timestamptz, _source_date date)"
+    )
+    records = [
+        {
+            **{n: r.values.get(n) for n in names},
+            "_source_file": r.uri,
+            "_source_line": r.line,
+            "_source_mtime": r.mtime,
+            "_source_date": r.day,
+        }
+        for r in rows
+    ]
+    if records:
+        con.register("made_up", pa.Table.from_pylist(records))
+        con.execute("insert into staged by name select * from made_up")
+        con.unregister("made_up")
