@@ -196,4 +196,7 @@ def draft_snapshot(
 
 def is_supported(catalog: Catalog) -> bool:
     """REST, SQL and Glue keep the compare-and-set of `commit_table`; others are refused (DESIGN §3)."""
-    return type(catalog).__module__.split(".")[2] in ("rest", "sql", "glue") or isinstance(catalog, RestCatalog)
+    return isinstance(catalog, RestCatalog) or type(catalog).__module__ in (
+        "pyiceberg.catalog.sql",
+        "pyiceberg.catalog.glue",
+    )

@@ -7,6 +7,7 @@ neither stops the others. Never touches the target.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -54,18 +55,18 @@ def stage_objects(
     changed: list[str] = []
     failed: list[tuple[ObjectDecision, str]] = []
     report = _Reporter(objects, services, watch)
-    fetched = iter(fetch_all(landing, [o.object for o in objects], folder))
-    for item in objects:
-        with watch.step("read"):
-            _, local = next(fetched)
-        if isinstance(local, ObjectChanged):
-            changed.append(item.object.uri)
-        elif isinstance(local, RetryLater):
-            failed.append((item, local.message))
-        else:
-            with watch.step("stage"):
-                outcomes.append(_stage(con, declaration, item, local, bookmark=bookmark, now=now))
-        report.advance(item, outcomes)
+    with closing(fetch_all(landing, [o.object for o in objects], folder)) as fetched:
+        for item in objects:
+            with watch.step("read"):
+                _, local = next(fetched)
+            if isinstance(local, ObjectChanged):
+                changed.append(item.object.uri)
+            elif isinstance(local, RetryLater):
+                failed.append((item, local.message))
+            else:
+                with watch.step("stage"):
+                    outcomes.append(_stage(con, declaration, item, local, bookmark=bookmark, now=now))
+            report.advance(item, outcomes)
     return Staged(tuple(outcomes), tuple(changed), tuple(failed))
 
 

@@ -22,7 +22,7 @@ from lakehouse.errors import DataError
 from lakehouse.iceberg import LiveManifest
 from lakehouse.merge.data_file import describe
 
-COMPACT_ABOVE = 50
+COMPACT_ABOVE = 20
 """More small files than this in one partition are rewritten into one: each costs every later reader a request."""
 SMALL_BYTES = 16 << 20
 _BUFFERED_BYTES = 32 << 20

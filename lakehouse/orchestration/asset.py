@@ -76,7 +76,7 @@ def build_asset(declaration: "Declaration", library: Library, report_checks: Rep
         pool=naming.pool(namespace_name(declaration), declaration.name),
         output_required=False,
     )
-    def load(context: dg.AssetExecutionContext, config: LoadConfig) -> Iterator[dg.MaterializeResult]:
+    def load(context: dg.AssetExecutionContext, config: LoadConfig) -> Iterator[dg.MaterializeResult[None]]:
         keys = partition_keys(context)
         receipt = _ingest(context, declaration, library, config=config, keys=keys)
         context.log.info(receipt_text(receipt))

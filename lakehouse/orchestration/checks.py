@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from lakehouse.declaration.model import CheckName
 from lakehouse.errors import DataError, LakehouseError
 from lakehouse.orchestration.failure import fail_with
 from lakehouse.orchestration.history import last_load
@@ -51,7 +52,7 @@ class Subject:
         return date.fromisoformat(self.keys[0]) if len(self.keys) == 1 else None
 
 
-_DESCRIPTIONS: Mapping[str, str] = {
+_DESCRIPTIONS: Mapping[CheckName, str] = {
     "counts_reconcile": "Rows in the table, recounted by a scan, equal the rows that the published batches left there",
     "keys_unique": "Every key is in the table once, and none is NULL",
     "gates": "The gates of the last load passed",
@@ -73,8 +74,12 @@ def report_skipped_checks(
 
     def report(context: dg.AssetExecutionContext, keys: Sequence[str]) -> None:
         selected = {key.name for key in _checks_of_run(context)}
-        failed = [name for name in _EVALUATE if name in selected and not _report(declaration, library, context, keys, name)]
-        blocking = [name for name in failed if declaration.checks[name].blocking and _severity(declaration, name) is _ERROR]
+        failed = [
+            name for name in _EVALUATE if name in selected and not _report(declaration, library, context, keys, name)
+        ]
+        blocking = [
+            name for name in failed if declaration.checks[name].blocking and _severity(declaration, name) is _ERROR
+        ]
         if blocking:
             _refuse_retries(context)
             raise dg.Failure(f"blocking checks failed: {', '.join(blocking)}", allow_retries=False)
@@ -85,7 +90,7 @@ def report_skipped_checks(
 _ERROR = dg.AssetCheckSeverity.ERROR
 
 
-def _build_check(declaration: "Declaration", library: Library, name: str) -> dg.AssetChecksDefinition:
+def _build_check(declaration: "Declaration", library: Library, name: CheckName) -> dg.AssetChecksDefinition:
     policy = declaration.checks[name]
 
     @dg.asset_check(
@@ -108,7 +113,7 @@ def _build_check(declaration: "Declaration", library: Library, name: str) -> dg.
     return check
 
 
-def evaluate(name: str, subject: Subject) -> Verdict:
+def evaluate(name: CheckName, subject: Subject) -> Verdict:
     """The verdict of one check. An error of the data is a failed check, any other ends the run."""
     try:
         return _EVALUATE[name](subject)
@@ -127,7 +132,9 @@ def _keys(subject: Subject) -> Verdict:
 
 
 def _gates(subject: Subject) -> Verdict:
-    loads = [last_load(subject.context.instance, asset_key(subject.declaration), key) for key in subject.keys or (None,)]
+    loads = [
+        last_load(subject.context.instance, asset_key(subject.declaration), key) for key in subject.keys or (None,)
+    ]
     known = [load for load in loads if load]
     gates = [gate for load in known for gate in read_gates(load.metadata)]
     return gates_verdict(gates, loaded=bool(known))
@@ -148,7 +155,7 @@ def _freshness(subject: Subject) -> Verdict:
     return freshness_verdict(plan, subject.declaration, day=subject.day, now=datetime.now(UTC))
 
 
-_EVALUATE: Mapping[str, Callable[[Subject], Verdict]] = {
+_EVALUATE: Mapping[CheckName, Callable[[Subject], Verdict]] = {
     "counts_reconcile": _counts,
     "keys_unique": _keys,
     "gates": _gates,
@@ -179,7 +186,11 @@ def _plan(subject: Subject) -> "Plan":
 
 
 def _report(
-    declaration: "Declaration", library: Library, context: dg.AssetExecutionContext, keys: Sequence[str], name: str
+    declaration: "Declaration",
+    library: Library,
+    context: dg.AssetExecutionContext,
+    keys: Sequence[str],
+    name: CheckName,
 ) -> bool:
     """Record one evaluation from inside the asset; a range has one without a partition, as its checks have none."""
     verdict = evaluate(name, Subject(declaration, library, context, keys))
@@ -204,7 +215,7 @@ def _checks_of_run(context: dg.AssetExecutionContext) -> set[dg.AssetCheckKey]:
     return {key for key in graph.asset_check_keys if key.asset_key == context.asset_key}
 
 
-def _severity(declaration: "Declaration", name: str) -> dg.AssetCheckSeverity:
+def _severity(declaration: "Declaration", name: CheckName) -> dg.AssetCheckSeverity:
     return _ERROR if declaration.checks[name].severity == "error" else dg.AssetCheckSeverity.WARN
 
 

@@ -49,9 +49,7 @@ class RunFate:
     ended_at: datetime | None = None
 
 
-def next_request(
-    asked: Asked | None, *, mark: str, bookmark_version: int, run: RunFate, now: datetime
-) -> Asked | None:
+def next_request(asked: Asked | None, *, mark: str, bookmark_version: int, run: RunFate, now: datetime) -> Asked | None:
     """What to ask for a date with unseen objects; None to wait.
 
     A refused load (a gate, the declaration) is not asked for again until `mark` changes; one that failed otherwise is,

@@ -181,5 +181,3 @@ def _reject_commands(receipt: Receipt) -> list[str]:
         for batch in receipt.batches
         if batch.rows.rejected
     ]
-
-

@@ -104,7 +104,8 @@ def _trim(text: str) -> str:
 
 def _matches(text: str, grammar: str) -> str:
     # blanks in the grammar cost nothing, a trim of every value does
-    return f"regexp_full_match({text}, {quote_text(f'[ \t]*{grammar}[ \t]*')})"
+    blanks = r"[ \t]*"
+    return f"regexp_full_match({text}, {quote_text(blanks + grammar + blanks)})"
 
 
 def _words(words: tuple[str, ...]) -> str:

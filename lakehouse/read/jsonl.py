@@ -117,8 +117,8 @@ class _Reader:
         problems: list[tuple[str, str]] = []
         escapes = b"\\u" in shown
         for column in self._columns:
-            value = found.get(column.source_name)
-            kind = value.__class__
+            value: Any = found.get(column.source_name)
+            kind = type(value)
             text: str | None = None
             if kind is str:
                 text = None if value in self._nulls else value

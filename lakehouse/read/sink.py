@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -91,8 +92,8 @@ class Sink:
         """INSERT the rows of `relation`, bad ones with a negative line; returns how many there were in all."""
         projection = self._project(relation, cells)
         rows = self._changed(
-            f"INSERT INTO {STAGED} SELECT {projection.values}, $uri, CASE WHEN {projection.bad} THEN -line ELSE line END,"
-            f" $mtime, $date FROM {projection.typed}",
+            f"INSERT INTO {STAGED} SELECT {projection.values}, $uri, "
+            f"CASE WHEN {projection.bad} THEN -line ELSE line END, $mtime, $date FROM {projection.typed}",
             {"uri": self.uri, "mtime": self._item.object.last_modified, "date": self._item.landing_date},
         )
         self._inserted += rows
@@ -179,7 +180,9 @@ def readable(raw: bytes) -> str:
 def _arrow(rows: Sequence[SourceRow], *, width: int, raws: Sequence[str]) -> pa.Table:
     nothing = (None,) * width
     texts = [row.texts or nothing for row in rows]
-    columns: dict[str, pa.Array] = {f"c{i}": pa.array([text[i] for text in texts], pa.string()) for i in range(width)}
+    columns: dict[str, pa.Array[Any]] = {
+        f"c{i}": pa.array([text[i] for text in texts], pa.string()) for i in range(width)
+    }
     columns["line"] = pa.array([row.line for row in rows], pa.int64())
     columns["problem"] = pa.array([row.problem for row in rows], pa.string())
     columns["problem_columns"] = pa.array([row.problem_columns for row in rows], pa.list_(pa.string()))

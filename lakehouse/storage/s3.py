@@ -7,11 +7,12 @@ back, so that a write of ours that landed unseen is not taken for somebody else'
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -54,6 +55,7 @@ class S3Storage:
     folder: str
     access: Access
     patience: Patience
+    _making_client: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def uri(self, key: str) -> str:
         return f"s3://{self.bucket}/{self.folder}{key}"
@@ -215,8 +217,13 @@ class S3Storage:
             credential_provider=self.access.provider,
         )
 
-    @cached_property
+    @property
     def _client(self) -> S3Client:
+        with self._making_client:  # a boto3 session must not make clients in two threads at once
+            return self._only_client
+
+    @cached_property
+    def _only_client(self) -> S3Client:
         client = self.access.session.client(
             "s3",
             region_name=self.access.region,

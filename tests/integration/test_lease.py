@@ -9,6 +9,7 @@ import sys
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -63,6 +64,13 @@ def tell(process: subprocess.Popen[str]) -> None:
 def hear(process: subprocess.Popen[str]) -> str:
     assert process.stdout
     return process.stdout.readline().strip()
+
+
+@pytest.fixture
+def stack_env(stack: Any) -> Mapping[str, str]:
+    """The environment that reaches the local stack: endpoint, region and keys."""
+    env: Mapping[str, str] = stack.env
+    return env
 
 
 @pytest.fixture

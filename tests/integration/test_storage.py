@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
@@ -39,6 +40,13 @@ class Folder:
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
+
+
+@pytest.fixture
+def stack_env(stack: Any) -> Mapping[str, str]:
+    """The environment that reaches the local stack: endpoint, region and keys."""
+    env: Mapping[str, str] = stack.env
+    return env
 
 
 @pytest.fixture

@@ -1,0 +1,131 @@
+"""Parquet files into a sink: pyarrow reads the schema, DuckDB the rows. Lines are row numbers, from 1."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakehouse.errors import UnreadableObject
+from lakehouse.naming import quote_name, quote_text
+from lakehouse.read.cells import Cell, Relation
+from lakehouse.read.header import match_columns
+from lakehouse.read.local_file import scan_path
+from lakehouse.read.parquet_types import parquet_cell
+from lakehouse.read.sink import Sink, transaction
+
+_BROKEN = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError)
+_OURS = (duckdb.OutOfMemoryException, duckdb.InterruptException, duckdb.FatalException, duckdb.InternalException)
+
+
+def read_parquet(sink: Sink, path: Path) -> None:
+    """Read the file into the sink, in one transaction.
+
+    Raises UnreadableObject if it is broken, its columns are not the declared ones, or a type would lose something.
+    """
+    try:
+        file = pq.ParquetFile(path)
+        schema = file.schema_arrow
+    except _BROKEN as error:
+        raise _broken(sink, error) from None
+    with file:
+        found = match_columns(schema.names, declaration=sink.declaration, uri=sink.uri)
+        cells = _cells(sink, schema, found)
+        _refuse_lost_nanoseconds(sink, path, file, found)
+        rows = file.metadata.num_rows
+    relation = Relation(_scan(path, schema), raw=_raw(sink, found))
+    try:
+        with transaction(sink.con):
+            _add(sink, relation, cells, rows)
+    except _OURS:
+        raise
+    except duckdb.Error as error:
+        _judge(sink, path, error)
+
+
+def _cells(sink: Sink, schema: pa.Schema, found: dict[str, int]) -> dict[str, Cell]:
+    columns = {column.name: column for column in sink.declaration.columns}
+    cells: dict[str, Cell] = {}
+    for name, position in found.items():
+        kind = schema.field(position).type
+        cell = parquet_cell(columns[name], f"p{position}", kind, sink.rules)
+        if cell is None:
+            raise UnreadableObject(
+                f"a type that is not the declared one and not a narrower one: uri={sink.uri} "
+                f"column={schema.names[position]!r} file={kind} declared={columns[name].type}"
+            )
+        cells[name] = cell
+    return cells
+
+
+def _scan(path: Path, schema: pa.Schema) -> str:
+    """The rows as columns `p0`, `p1`, … by position, so that no name of the file is ever SQL, and `line`."""
+    names = ", ".join(f"p{i}" for i in range(len(schema)))
+    return (
+        f"(SELECT *, row_number() OVER () AS line FROM read_parquet({quote_text(scan_path(path))}, "
+        f"hive_partitioning = false, binary_as_string = false) AS file({names}))"
+    )
+
+
+def _raw(sink: Sink, found: dict[str, int]) -> str:
+    """A row has no text of its own: its declared columns as JSON, each value as DuckDB prints it."""
+    if not found:
+        return "NULL"
+    sources = {column.name: column.source_name for column in sink.declaration.columns}
+    return (
+        "to_json(struct_pack("
+        + ", ".join(f"{quote_name(sources[name])} := p{position}::VARCHAR" for name, position in found.items())
+        + "))::VARCHAR"
+    )
+
+
+def _add(sink: Sink, relation: Relation, cells: dict[str, Cell], expected: int) -> None:
+    rows = sink.add(relation, cells)
+    if rows != expected:
+        raise UnreadableObject(f"rows differ from the footer: uri={sink.uri} read={rows} footer={expected}")
+    if sink.flagged_lines(limit=1):
+        sink.reject(relation, cells)
+
+
+def _refuse_lost_nanoseconds(sink: Sink, path: Path, file: pq.ParquetFile, found: dict[str, int]) -> None:
+    """DuckDB cuts an INT96 to microseconds without a word: refuse the file if that loses anything."""
+    schema = file.schema_arrow
+    old = {c.path for c in (file.schema.column(i) for i in range(len(file.schema))) if c.physical_type == "INT96"}
+    names = [schema.names[position] for position in found.values() if schema.names[position] in old]
+    if not names:
+        return
+    try:
+        with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as cut:
+            for whole, short in zip(file.iter_batches(columns=names), cut.iter_batches(columns=names), strict=True):
+                for name in names:
+                    nanos, micros = whole[name].cast(pa.int64()), short[name].cast(pa.int64())
+                    # both may wrap around for far years, their difference does not
+                    if pc.any(pc.not_equal(nanos, pc.multiply(micros, 1000))).as_py():
+                        raise UnreadableObject(
+                            f"timestamps with a part below a microsecond: uri={sink.uri} column={name!r} type=int96"
+                        )
+    except _BROKEN as error:
+        raise _broken(sink, error) from None
+
+
+def _judge(sink: Sink, path: Path, error: duckdb.Error) -> None:
+    """Raise UnreadableObject if the file is to blame for DuckDB's error: pyarrow has a second look; else the error."""
+    try:
+        with pq.ParquetFile(path) as file:
+            for _ in file.iter_batches():
+                pass
+    except _BROKEN as second:
+        raise _broken(sink, second) from None
+    if isinstance(error, duckdb.InvalidInputException):
+        raise _broken(sink, error) from None
+    raise error
+
+
+def _broken(sink: Sink, error: Exception) -> UnreadableObject:
+    if isinstance(error, OSError) and error.errno:
+        raise error
+    reason = " ".join(str(error).split())[:200].lower()
+    return UnreadableObject(f"the parquet file is broken: uri={sink.uri} reason={reason}")
