@@ -8,12 +8,11 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-import time
 from pathlib import Path
 
 import duckdb
 
-from benchmarks.machine import peak_rss_bytes
+from benchmarks.machine import Meter
 from benchmarks.workload import COLUMNS
 
 
@@ -32,10 +31,10 @@ def main() -> None:
     parser.add_argument("source", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        started = time.perf_counter()
+        meter = Meter()
         convert(arguments.source, Path(folder) / "floor.parquet")
-        seconds = time.perf_counter() - started
-    print(json.dumps({"seconds": seconds, "rss_bytes": peak_rss_bytes()}))
+        measured = meter.read()
+    print(json.dumps(measured))
 
 
 if __name__ == "__main__":

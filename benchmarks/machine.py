@@ -6,6 +6,7 @@ import os
 import platform
 import resource
 import subprocess
+import time
 from importlib import metadata
 from pathlib import Path
 
@@ -23,6 +24,19 @@ def facts() -> dict[str, object]:
         "commit": _git("rev-parse", "HEAD"),
         "uncommitted_changes": bool(_git("status", "--porcelain")),
     }
+
+
+class Meter:
+    """Measures a piece of work of this process, from its making until `read`."""
+
+    def __init__(self) -> None:
+        self._wall = time.perf_counter()
+        self._cpu = time.process_time()
+
+    def read(self) -> dict[str, float]:
+        """Wall-clock and CPU seconds (all threads) since the start, and the peak memory of the process."""
+        seconds, cpu_seconds = time.perf_counter() - self._wall, time.process_time() - self._cpu
+        return {"seconds": seconds, "cpu_seconds": cpu_seconds, "rss_bytes": peak_rss_bytes()}
 
 
 def peak_rss_bytes() -> int:

@@ -12,11 +12,10 @@ import cProfile
 import dataclasses
 import json
 import os
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.machine import peak_rss_bytes
+from benchmarks.machine import Meter
 from benchmarks.workload import BUCKET, FIRST_DAY, NEW_DAY, Workload, first_days, landing_prefix
 from lakehouse.declaration import find_declaration
 from lakehouse.ingest import LoadRequest, ingest
@@ -66,16 +65,15 @@ def main() -> None:
     parser.add_argument("--profile", type=Path, help="write what cProfile saw to this file; slows the load")
     arguments = parser.parse_args()
     profile = cProfile.Profile() if arguments.profile else None
-    started = time.perf_counter()
+    meter = Meter()
     if profile:
         profile.enable()
     receipt = load(arguments.table, WINDOWS[arguments.part], os.environ)
     if profile:
         profile.disable()
         profile.dump_stats(arguments.profile)
-    seconds = time.perf_counter() - started
-    result = {"seconds": seconds, "rss_bytes": peak_rss_bytes(), "receipt": dataclasses.asdict(receipt)}
-    print(json.dumps(result, default=str))
+    measured = meter.read()
+    print(json.dumps({**measured, "receipt": dataclasses.asdict(receipt)}, default=str))
 
 
 if __name__ == "__main__":

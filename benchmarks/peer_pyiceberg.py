@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-import time
 from pathlib import Path
 
 import boto3
@@ -33,7 +32,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from benchmarks.machine import peak_rss_bytes
+from benchmarks.machine import Meter
 from benchmarks.workload import COLUMNS, NAMESPACE, Dataset
 
 _TYPES = {
@@ -91,15 +90,15 @@ def main() -> None:
     parser.add_argument("uri", help="the file of the new day")
     parser.add_argument("part", choices=("first", "timed"))
     arguments = parser.parse_args()
-    started = time.perf_counter()
+    meter = Meter()
     catalog = load_catalog()
     if arguments.part == "first":
         make_target(catalog, arguments.table, Dataset(arguments.folder))
     else:
         upsert(catalog, arguments.table, arguments.uri)
-    seconds = time.perf_counter() - started
+    measured = meter.read()
     snapshots = len(catalog.load_table(arguments.table).metadata.snapshots)
-    print(json.dumps({"seconds": seconds, "rss_bytes": peak_rss_bytes(), "snapshots": snapshots}))
+    print(json.dumps({**measured, "snapshots": snapshots}))
 
 
 if __name__ == "__main__":

@@ -59,13 +59,14 @@ def show(console: Console, result: Result) -> None:
     counts = result.counts["batch"]
     title = f"{result.workload.name}: {counts['read']:,} CSV rows into {result.workload.rows:,} rows, 30 partitions"
     table = Table(title=title, caption="ratio: times as long as our load; every row of every result was checked")
-    for header in ("", "seconds", "whole process", "ratio", "peak memory MB", "runs"):
+    for header in ("", "seconds", "CPU seconds", "whole process", "ratio", "peak memory MB", "runs"):
         table.add_column(header, justify="left" if not header else "right")
     for who, runs in result.runs.items():
         if runs:
             table.add_row(
                 who,
                 f"{result.seconds(who):.2f}",
+                f"{median(r.cpu_seconds for r in runs):.2f}",
                 f"{median(r.process_seconds for r in runs):.2f}",
                 f"{result.seconds(who) / result.seconds(OURS):.1f}",
                 f"{max(r.rss_bytes for r in runs) / 1e6:,.0f}",

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +39,16 @@ class PartFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One timed run. `seconds` is the work, `process_seconds` also starts Python, imports and stops; `details` is
-    what the part printed, `checked` the rows and the sum that its result was found to have."""
+    """One timed run. `seconds` is the work, `cpu_seconds` what it took of the processor in its own process (not in
+    the catalog or in S3), `process_seconds` also starts Python, imports and stops; `details` is the receipt or the
+    like, `checked` the rows and the sum that the result was found to have."""
 
     seconds: float
+    cpu_seconds: float
     process_seconds: float
     rss_bytes: int
     details: Mapping[str, Any]
-    checked: Mapping[str, Any] = field(default_factory=dict)
+    checked: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ def time_ours(stage: Stage, number: int, *, profile: Path | None = None) -> Run:
     receipt = stage.folder / f"{table}.json"
     receipt.write_text(json.dumps(result["receipt"]))
     checked, _ = stage.call("checker", "ours", table, stage.dataset.root, stage.prefix, receipt)
-    return Run(result["seconds"], process_seconds, result["rss_bytes"], result["receipt"], checked)
+    return _run(result, process_seconds, details=result["receipt"], checked=checked)
 
 
 def time_peer(stage: Stage, number: int) -> Run:
@@ -136,13 +138,30 @@ def time_peer(stage: Stage, number: int) -> Run:
     os.sync()
     result, process_seconds = stage.call("peer_pyiceberg", table, stage.dataset.root, uri, "timed")
     checked, _ = stage.call("checker", "upsert", table, stage.dataset.root, stage.prefix)
-    return Run(result["seconds"], process_seconds, result["rss_bytes"], {"snapshots": result["snapshots"]}, checked)
+    return _run(result, process_seconds, details={"snapshots": result["snapshots"]}, checked=checked)
 
 
 def time_floor(stage: Stage) -> Run:
     """One timed conversion of the file to Parquet, without any merge."""
     result, process_seconds = stage.call("floor", stage.dataset.landed(NEW_DAY))
-    return Run(result["seconds"], process_seconds, result["rss_bytes"], {})
+    return _run(result, process_seconds)
+
+
+def _run(
+    result: Mapping[str, Any],
+    process_seconds: float,
+    *,
+    details: Mapping[str, Any] | None = None,
+    checked: Mapping[str, Any] | None = None,
+) -> Run:
+    return Run(
+        seconds=result["seconds"],
+        cpu_seconds=result["cpu_seconds"],
+        process_seconds=process_seconds,
+        rss_bytes=int(result["rss_bytes"]),
+        details=details or {},
+        checked=checked or {},
+    )
 
 
 def _land(stage: Stage, path: Path, uri: str) -> None:

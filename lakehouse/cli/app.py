@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import typer
 
-from lakehouse.cli import audit, declarations, load, pending, reconcile, stack
+from lakehouse.cli import audit, check, declarations, demo, load, pending, reconcile, stack
 from lakehouse.cli.output import print_error, wants_json
 from lakehouse.errors import LakehouseError
 
@@ -27,6 +27,8 @@ load.add_to(app)
 declarations.add_to(app)
 audit.add_to(app)
 reconcile.add_to(app)
+check.add_to(app)
+demo.add_to(app)
 app.add_typer(stack.app, name="stack")
 pending.add_to(app)
 

@@ -10,8 +10,8 @@ import typer
 from lakehouse.audit import TableStatus, rejected_rows, status_of
 from lakehouse.cli.options import AsJson, TableName, declared, services_for
 from lakehouse.cli.output import console, print_json, print_table
+from lakehouse.cli.pending import add_refusal
 from lakehouse.declaration import Declaration, load_declarations
-from lakehouse.errors import NotAvailable
 from lakehouse.ledger import BATCHES, FILES, ledger_head, read_ledger, rebuild, standing_of
 from lakehouse.position import find_position
 from lakehouse.services import Services
@@ -37,11 +37,11 @@ def add_to(app: typer.Typer) -> None:
     app.command("files", epilog="Example: lakehouse files analytics.orders")(files)
     rejects = typer.Typer(help="Rows that did not fit.", no_args_is_help=True)
     rejects.command("show", epilog="Example: lakehouse rejects show analytics.orders")(show_rejects)
-    rejects.command("replay", hidden=True)(replay_rejects)
+    add_refusal(rejects, "rejects", "replay")
     app.add_typer(rejects, name="rejects")
     ledger = typer.Typer(help="The ledger tables in the namespace lakehouse_ops.", no_args_is_help=True)
     ledger.command("rebuild", epilog="Example: lakehouse ledger rebuild analytics.orders")(rebuild_ledger)
-    ledger.command("compact", hidden=True)(compact_ledger)
+    add_refusal(ledger, "ledger", "compact")
     app.add_typer(ledger, name="ledger")
 
 
@@ -121,11 +121,6 @@ def show_rejects(table: TableName, batch: OneBatch = None, as_json: AsJson = Fal
     print_table("", columns, shown)
 
 
-def replay_rejects(table: TableName) -> None:
-    """Not available yet."""
-    raise NotAvailable("lakehouse rejects replay is not available yet")
-
-
 def rebuild_ledger(table: TableName, as_json: AsJson = False) -> None:
     """Write the ledger of a table again from its batch manifests; also after the namespace was dropped."""
     declaration = declared(table)
@@ -136,8 +131,3 @@ def rebuild_ledger(table: TableName, as_json: AsJson = False) -> None:
         print_json({"table": table, "bookmark_version": standing.version, "ledger": "ok"})
     else:
         console().print(f"ledger of {table} rebuilt up to bookmark version {standing.version}")
-
-
-def compact_ledger(table: TableName) -> None:
-    """Not available yet."""
-    raise NotAvailable("lakehouse ledger compact is not available yet; loads compact the ledger now and then")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import typer
 
 from lakehouse.errors import NotAvailable
@@ -28,9 +30,14 @@ def add_to(app: typer.Typer) -> None:
         app.command(name, help=f"Not available yet: {purpose}.", context_settings=_ANY, hidden=True)(_refusal(name))
 
 
-def _refusal(name: str):  # type: ignore[no-untyped-def]
+def add_refusal(app: typer.Typer, group: str, name: str) -> None:
+    """One command of a group that exists already."""
+    app.command(name, help="Not available yet.", context_settings=_ANY, hidden=True)(_refusal(f"{group} {name}"))
+
+
+def _refusal(name: str) -> Callable[[typer.Context], None]:
     def command(context: typer.Context) -> None:
-        given = " ".join([name, *(a for a in context.args if not a.startswith("-"))][:2])
-        raise NotAvailable(f"lakehouse {given} is not available yet", next="lakehouse --help")
+        words = [w for w in context.args if not w.startswith("-")][:1] if " " not in name else []
+        raise NotAvailable(f"lakehouse {' '.join([name, *words])} is not available yet", next="lakehouse --help")
 
     return command

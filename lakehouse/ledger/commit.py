@@ -28,7 +28,7 @@ from lakehouse.catalog import translate
 from lakehouse.errors import ConfigurationError
 from lakehouse.iceberg import LiveManifest, draft_snapshot
 
-KEEP_SNAPSHOTS = 100
+KEEP_SNAPSHOTS = 20
 """The ledger's own history: without a bound, every commit would write a longer metadata file than the one before."""
 
 

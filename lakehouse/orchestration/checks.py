@@ -8,7 +8,7 @@ No `from __future__ import annotations` here: Dagster reads the annotations of t
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
     from lakehouse.model import Plan
     from lakehouse.recount import Recount
+    from lakehouse.services import Services
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,9 @@ class Subject:
     def day(self) -> date | None:
         """The only date that is asked for; None for several or all."""
         return date.fromisoformat(self.keys[0]) if len(self.keys) == 1 else None
+
+    def open(self) -> "Services":
+        return self.library.open(self.declaration, silent)
 
 
 _DESCRIPTIONS: Mapping[CheckName, str] = {
@@ -141,18 +145,19 @@ def _gates(subject: Subject) -> Verdict:
 
 
 def _complete(subject: Subject) -> Verdict:
-    return complete_verdict(_plan(subject))
+    return complete_verdict(_plan(subject, subject.open()))
 
 
 def _late(subject: Subject) -> Verdict:
-    return late_verdict(_plan(subject), subject.declaration, now=datetime.now(UTC))
+    services = subject.open()
+    return late_verdict(_plan(subject, services), subject.declaration, now=services.now())
 
 
 def _freshness(subject: Subject) -> Verdict:
-    plan = _plan(subject) if subject.declaration.gates.expected_objects else None
-    if plan is None:
+    if subject.declaration.gates.expected_objects is None:
         return Verdict(True, "expected_objects is not declared")
-    return freshness_verdict(plan, subject.declaration, day=subject.day, now=datetime.now(UTC))
+    services = subject.open()
+    return freshness_verdict(_plan(subject, services), subject.declaration, day=subject.day, now=services.now())
 
 
 _EVALUATE: Mapping[CheckName, Callable[[Subject], Verdict]] = {
@@ -174,14 +179,12 @@ def _recount(subject: Subject) -> "Recount":
     loads = [last_load(subject.context.instance, asset_key(declaration), key) for key in subject.keys or (None,)]
     own = [load for load in loads if load and load.run_id == subject.context.run.run_id]
     snapshot_id = read_snapshot_id(max(own, key=lambda load: load.order).metadata) if own else None
-    services = subject.library.open(declaration, silent)
-    return subject.library.recount(declaration, services, snapshot_id, subject.day)
+    return subject.library.recount(declaration, subject.open(), snapshot_id, subject.day)
 
 
-def _plan(subject: Subject) -> "Plan":
+def _plan(subject: Subject, services: "Services") -> "Plan":
     from lakehouse.ingest import LoadRequest
 
-    services = subject.library.open(subject.declaration, silent)
     return subject.library.plan(subject.declaration, LoadRequest(window=window_of(subject.keys)), services)
 
 

@@ -47,8 +47,9 @@ def build_sensor(
     def landing(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         from lakehouse.ingest import LoadRequest
 
-        now = datetime.now(UTC)
-        plan = library.plan(declaration, LoadRequest(), library.open(declaration, silent))
+        services = library.open(declaration, silent)
+        now = services.now()
+        plan = library.plan(declaration, LoadRequest(), services)
         marks = _marks(plan, declaration, now)
         old = read_cursor(context.cursor)
         asked: dict[str, Asked] = {key: old[key] for key in marks if key in old}

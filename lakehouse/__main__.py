@@ -1,0 +1,6 @@
+"""`python -m lakehouse` is the command line."""
+
+from lakehouse.cli import main
+
+if __name__ == "__main__":
+    main()

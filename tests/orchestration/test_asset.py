@@ -1,0 +1,368 @@
+"""Runs of the asset on a real Dagster instance, with a lake in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from lakehouse.errors import ConfigurationError, Unavailable
+from lakehouse.model import GateResult, Mode, State, Window
+from lakehouse.orchestration import build_table_definitions, failure
+from lakehouse.orchestration.names import MAX_RETRIES, REFUSED, SCHEDULE, STATE, TRIGGER
+from lakehouse.orchestration.progress import ProgressLog
+from lakehouse.services import Progress
+from tests.orchestration_lake import Lake, daily_table, failed
+
+KEY = dg.AssetKey(["analytics", "orders"])
+DAY = "2024-01-02"
+RETRIES = {"run_retries": {"enabled": True, "max_retries": 2}}
+
+
+@pytest.fixture
+def lake() -> Lake:
+    return Lake()
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral(settings=RETRIES) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failure, "RETRY_SECONDS", 0)
+
+
+def run(
+    lake: Lake,
+    instance: dg.DagsterInstance,
+    partition: str | None = DAY,
+    *,
+    config: Mapping[str, Any] | None = None,
+    tags: Mapping[str, str] | None = None,
+    declaration: Any = None,
+) -> dg.ExecuteInProcessResult:
+    """One run of the asset, its checks, and an asset behind it."""
+
+    @dg.asset(deps=[KEY], name="behind")
+    def behind() -> None: ...
+
+    table = build_table_definitions(declaration or daily_table(), library=lake.library(), env={})
+    job = dg.Definitions.merge(table, dg.Definitions(assets=[behind])).resolve_implicit_global_asset_job_def()
+    return job.execute_in_process(
+        instance=instance,
+        tags={**({"dagster/partition": partition} if partition else {}), **(tags or {})},
+        run_config={"ops": {"analytics__orders": {"config": dict(config or {})}}},
+        raise_on_error=False,
+    )
+
+
+def materializations(result: dg.ExecuteInProcessResult) -> list[dg.AssetMaterialization]:
+    return [m for m in result.asset_materializations_for_node("analytics__orders")] if ran(result) else []
+
+
+def ran(result: dg.ExecuteInProcessResult) -> bool:
+    return any(e.is_asset_materialization if hasattr(e, "is_asset_materialization") else False for e in []) or any(
+        e.event_type_value == "ASSET_MATERIALIZATION" and e.asset_key == KEY for e in result.all_events
+    )
+
+
+def observations(instance: dg.DagsterInstance) -> list[dg.AssetObservation]:
+    records = instance.fetch_observations(KEY, limit=10).records
+    return [r.asset_observation for r in records if r.asset_observation]
+
+
+def checks(result: dg.ExecuteInProcessResult) -> dict[str, bool]:
+    return {e.check_name: e.passed for e in result.get_asset_check_evaluations()}
+
+
+def tags_of(instance: dg.DagsterInstance, result: dg.ExecuteInProcessResult) -> Mapping[str, str]:
+    found = instance.get_run_by_id(result.run_id)
+    assert found
+    return found.tags
+
+
+def test_a_partition_reads_its_own_date_and_shows_what_was_done(lake: Lake, instance: dg.DagsterInstance) -> None:
+    lake.land(DAY)
+    lake.land("2024-01-03")
+    result = run(lake, instance)
+
+    assert result.success
+    assert [r.window for r in lake.requests] == [Window(*2 * (replace_day(DAY),))]
+    (made,) = materializations(result)
+    values = {key: value.value for key, value in made.metadata.items()}
+    assert made.partition == DAY
+    assert values["rows_inserted"] == 5 and values["objects_read"] == 1
+    assert values["bookmark_version"] == 1 and values["snapshot_id"] == "1001"
+    assert values["dagster/row_count"] == 5 and values[STATE] == "committed"
+    assert values["batches"] == ["batch1"]
+    assert f"| {DAY} | 1 | 5 |" in str(values["dates"])
+    assert made.tags is not None and made.tags["dagster/data_version"] == "1001"
+    assert checks(result) == dict.fromkeys(
+        ("counts_reconcile", "keys_unique", "gates", "objects_complete", "late_arrivals", "freshness"), True
+    )
+
+
+def replace_day(text: str) -> Any:
+    from datetime import date
+
+    return date.fromisoformat(text)
+
+
+def test_checks_recount_the_snapshot_of_their_own_run_and_carry_the_partition(
+    lake: Lake, instance: dg.DagsterInstance
+) -> None:
+    lake.land(DAY)
+    result = run(lake, instance)
+
+    assert set(lake.recounts) == {(1001, replace_day(DAY))}
+    assert {e.partition for e in result.get_asset_check_evaluations()} == {DAY}
+
+
+def test_c07_a_good_partition_does_not_clear_the_failed_check_of_another(
+    lake: Lake, instance: dg.DagsterInstance
+) -> None:
+    lake.land(DAY)
+    lake.missing_rows = 1
+    assert not run(lake, instance).success
+    lake.missing_rows = 0
+    lake.land("2024-01-03")
+    assert run(lake, instance, "2024-01-03").success
+
+    key = dg.AssetCheckKey(KEY, "counts_reconcile")
+    history = instance.event_log_storage.get_asset_check_execution_history(key, limit=10)
+    passed = {record.partition: record.evaluation.passed for record in history if record.evaluation}
+    assert passed == {DAY: False, "2024-01-03": True}
+
+
+def test_nothing_to_do_triggers_nothing_and_keeps_partition_and_checks_green(
+    lake: Lake, instance: dg.DagsterInstance
+) -> None:
+    lake.land(DAY)
+    assert "behind" in {e.asset_key.path[-1] for e in run(lake, instance).get_asset_materialization_events()}
+    again = run(lake, instance)
+
+    assert again.success
+    assert again.get_asset_materialization_events() == []
+    assert [o.metadata[STATE].value for o in observations(instance)] == ["nothing_to_do"]
+    assert set(checks(again).values()) == {True} and len(checks(again)) == 6
+    assert instance.get_materialized_partitions(KEY) == {DAY}
+
+
+def test_nothing_to_do_still_fails_when_a_blocking_check_does(lake: Lake, instance: dg.DagsterInstance) -> None:
+    lake.land(DAY)
+    run(lake, instance)
+    lake.missing_rows = 1
+    again = run(lake, instance)
+
+    assert not again.success
+    assert checks(again)["counts_reconcile"] is False
+    assert tags_of(instance, again)[MAX_RETRIES] == "0"
+
+
+def test_d17_an_empty_day_is_a_success_with_zero_rows(lake: Lake, instance: dg.DagsterInstance) -> None:
+    result = run(lake, instance)
+
+    (made,) = materializations(result)
+    assert result.success
+    assert made.metadata["rows_read"].value == 0 and made.metadata["bookmark_version"].value == 0
+    evaluation = next(e for e in result.get_asset_check_evaluations() if e.check_name == "counts_reconcile")
+    assert evaluation.passed and "0 = 0" in str(evaluation.description)
+    assert run(lake, instance).get_asset_materialization_events() == []
+
+
+def test_a_day_that_the_command_line_loaded_is_caught_up_with(lake: Lake, instance: dg.DagsterInstance) -> None:
+    from lakehouse.ingest import LoadRequest
+
+    lake.land(DAY)
+    lake.library().ingest(daily_table(), LoadRequest(), lake.library().open(daily_table(), print))
+
+    assert [m.partition for m in materializations(run(lake, instance))] == [DAY]
+
+
+@pytest.mark.parametrize("exit_code", [1, 2, 70])
+def test_o11_a_refused_load_is_never_retried(lake: Lake, instance: dg.DagsterInstance, exit_code: int) -> None:
+    gate = GateResult("max_rejected_ratio", False, 0.2, 0.0, "2 of 10 rows")
+    lake.fail = failed(daily_table(), State.BLOCKED, exit_code, gates=(gate,))
+    result = run(lake, instance)
+
+    assert not result.success and len(lake.requests) == 1
+    tags = tags_of(instance, result)
+    assert tags[MAX_RETRIES] == "0" and tags[REFUSED] == "true" and tags[STATE] == "blocked"
+    assert tags["dagster/will_retry"] == "false"
+    assert instance.get_materialized_partitions(KEY) == set()
+    (event,) = [e for e in result.all_node_events if e.is_step_failure and e.node_name == "analytics__orders"]
+    said = event.step_failure_data.user_failure_data
+    assert said and "it went wrong: value=1" in str(said.description) and "next: lakehouse diagnose" in str(
+        said.description
+    )
+    assert "gate max_rejected_ratio: value=0.2 limit=0.0" in str(said.description)
+
+
+def test_a_load_that_may_succeed_later_is_retried_in_the_run(lake: Lake, instance: dg.DagsterInstance) -> None:
+    lake.fail = failed(daily_table(), State.CONFLICT, 3)
+    result = run(lake, instance)
+
+    assert not result.success
+    assert len(lake.requests) == 1 + failure.MOST_RETRIES
+    tags = tags_of(instance, result)
+    assert REFUSED not in tags and MAX_RETRIES not in tags
+
+
+def test_an_unreachable_service_is_retried_and_missing_configuration_is_not(
+    lake: Lake, instance: dg.DagsterInstance
+) -> None:
+    lake.broken = Unavailable("catalog=default does not answer")
+    later = run(lake, instance)
+    assert sum(e.event_type_value == "STEP_RESTARTED" for e in later.all_events) == failure.MOST_RETRIES
+    lake.broken = ConfigurationError("no credentials", next="export AWS_PROFILE=…")
+    refused = run(lake, instance)
+
+    assert not any(e.event_type_value == "STEP_RESTARTED" for e in refused.all_events)
+    assert tags_of(instance, refused)[REFUSED] == "true"
+
+
+def test_a_load_that_quarantined_an_object_succeeds(lake: Lake, instance: dg.DagsterInstance) -> None:
+    lake.fail = failed(daily_table(), State.COMMITTED, 1)
+    assert materializations(run(lake, instance))
+
+
+def test_o12_a_retry_after_the_commit_reads_nothing(lake: Lake, instance: dg.DagsterInstance) -> None:
+    lake.land(DAY)
+    lake.missing_rows = 1
+    assert not run(lake, instance).success
+    lake.missing_rows = 0
+    again = run(lake, instance)
+
+    assert again.success
+    assert observations(instance)[0].metadata["objects_read"].value == 0
+    assert observations(instance)[0].metadata["rows_inserted"].value == 0
+
+
+def test_o03_c03_a_range_is_one_load_with_the_counts_of_each_date(lake: Lake, instance: dg.DagsterInstance) -> None:
+    for day, names in {"2024-01-02": "ab", "2024-01-04": "c"}.items():
+        for name in names:
+            lake.land(day, f"{name}.csv")
+    asked = {
+        "dagster/asset_partition_range_start": "2024-01-02",
+        "dagster/asset_partition_range_end": "2024-01-04",
+    }
+    result = run(lake, instance, None, tags=asked, declaration=daily_table(backfill="range"))
+
+    assert result.success and len(lake.requests) == 1
+    assert lake.requests[0].window == Window(replace_day("2024-01-02"), replace_day("2024-01-04"))
+    rows = {m.partition: m.metadata["rows_inserted"].value for m in materializations(result)}
+    assert rows == {"2024-01-02": 10, "2024-01-03": 0, "2024-01-04": 5}
+    assert {m.metadata["bookmark_version"].value for m in materializations(result)} == {1}
+    assert checks(result) and set(checks(result).values()) == {True}
+    assert {e.partition for e in result.get_asset_check_evaluations()} == {None}
+
+
+def test_a_range_with_nothing_to_do_observes_each_date(lake: Lake, instance: dg.DagsterInstance) -> None:
+    asked = {
+        "dagster/asset_partition_range_start": "2024-01-02",
+        "dagster/asset_partition_range_end": "2024-01-03",
+    }
+    declaration = daily_table(backfill="range")
+    assert len(materializations(run(lake, instance, None, tags=asked, declaration=declaration))) == 2
+    again = run(lake, instance, None, tags=asked, declaration=declaration)
+
+    assert again.success and again.get_asset_materialization_events() == []
+    assert {o.partition for o in observations(instance)} == {"2024-01-02", "2024-01-03"}
+
+
+@pytest.mark.parametrize(
+    ("config", "mode"),
+    [({}, Mode.INCREMENTAL), ({"mode": "full"}, Mode.FULL), ({"mode": "job-bookmark-disable"}, Mode.FULL)],
+)
+def test_the_launchpad_chooses_the_mode(
+    lake: Lake, instance: dg.DagsterInstance, config: dict[str, str], mode: Mode
+) -> None:
+    run(lake, instance, config=config)
+    assert [r.mode for r in lake.requests] == [mode]
+
+
+@pytest.mark.parametrize("config", [{"mode": "no-advance"}, {"from_batch": "a"}, {"to_batch": "b"}])
+def test_what_does_not_exist_yet_is_refused(
+    lake: Lake, instance: dg.DagsterInstance, config: dict[str, str]
+) -> None:
+    result = run(lake, instance, config=config)
+    (event,) = [e for e in result.all_node_events if e.is_step_failure]
+
+    assert "not available yet" in str(event.step_failure_data.user_failure_data)
+    assert lake.requests == []
+
+
+def test_runs_of_the_schedule_say_so(lake: Lake, instance: dg.DagsterInstance) -> None:
+    run(lake, instance)
+    run(lake, instance, tags={TRIGGER: SCHEDULE})
+    assert [r.scheduled for r in lake.requests] == [False, True]
+
+
+def test_a_table_that_was_set_back_is_told(
+    lake: Lake, instance: dg.DagsterInstance, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake.land(DAY)
+    run(lake, instance)
+    lake.bookmark = type(lake.bookmark)()
+    lake.objects.clear()
+    run(lake, instance)
+
+    assert "Dagster remembers bookmark_version=1, the table stands at 0" in caplog.text
+
+
+def test_an_undated_source_has_no_partitions(lake: Lake, instance: dg.DagsterInstance) -> None:
+    undated = daily_table(
+        source={"uri": "s3://landing/in/", "partition": None, "files": "**.csv", "format": {"type": "csv"}}
+    )
+    lake.land(DAY)
+    result = run(lake, instance, None, declaration=undated)
+
+    assert result.success and [m.partition for m in materializations(result)] == [None]
+    assert lake.requests[0].window == Window()
+    assert run(lake, instance, None, declaration=undated).get_asset_materialization_events() == []
+
+
+def test_progress_is_bounded(lake: Lake) -> None:
+    lines: list[str] = []
+    clock = iter([0.0, 1.0, 2.0, 11.0])
+    log = ProgressLog(lines.append, lambda: next(clock))
+    for step, done in (("stage", 1), ("stage", 2), ("merge", 1), ("stage", 3)):
+        log(Progress(step, done, 4, 10 * done, 3.0))
+
+    assert lines == [
+        "stage 1/4, 10 rows, about 3 s left",
+        "merge 1/4, 10 rows, about 3 s left",
+        "stage 3/4, 30 rows, about 3 s left",
+    ]
+
+
+def test_progress_reaches_the_log_of_the_run(
+    lake: Lake, instance: dg.DagsterInstance, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake.progress = [Progress("stage", 1, 2, 10)]
+    run(lake, instance)
+    assert "stage 1/2, 10 rows" in caplog.text
+
+
+def test_a_blocked_load_turns_the_gates_check_red_until_the_next_load(
+    lake: Lake, instance: dg.DagsterInstance
+) -> None:
+    from lakehouse.orchestration import run_checks
+
+    lake.land(DAY)
+    gate = GateResult("max_rejected_ratio", False, 0.2, 0.0, "2 of 10 rows")
+    blocked = failed(daily_table(), State.BLOCKED, 1, gates=(gate,))
+    for fail, passed in ((replace(blocked), False), (None, True)):
+        lake.fail = fail
+        run(lake, instance)
+        definitions = build_table_definitions(daily_table(), library=lake.library(), env={})
+        (outcome,) = run_checks(
+            definitions, selection="analytics.orders:gates", partition=replace_day(DAY), instance=instance
+        )
+        assert outcome.passed is passed
