@@ -19,6 +19,7 @@ from typing import Any
 
 import boto3
 
+from benchmarks.ours import declaration_text
 from benchmarks.workload import (
     BUCKET,
     NAMESPACE,
@@ -29,6 +30,7 @@ from benchmarks.workload import (
     landing_prefix,
     landing_uri,
 )
+from lakehouse.stack import conflicting_variables, free_ports, stack_environment, temporary_stack
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -53,7 +55,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A workload with its data below `folder`, on the stack that `env` names."""
+    """A workload with its data below `folder`; `env` is the environment of its processes and names the stack."""
 
     workload: Workload
     folder: Path
@@ -76,7 +78,7 @@ class Stage:
 
     def call(self, module: str, *arguments: object) -> tuple[dict[str, Any], float]:
         """Run a part; the JSON of its last line and its wall-clock seconds. Raises PartFailed with its stderr."""
-        env = {**os.environ, **self.env, "LAKEHOUSE_ASSETS": str(self.assets)}
+        env = {**self.env, "LAKEHOUSE_ASSETS": str(self.assets)}
         command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
         started = time.perf_counter()
         done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
@@ -84,6 +86,16 @@ class Stage:
         if done.returncode != 0:
             raise PartFailed(f"{module} {' '.join(map(str, arguments))}\n{done.stderr.strip()}")
         return (json.loads(done.stdout.splitlines()[-1]) if done.stdout.strip() else {}), seconds
+
+
+@contextmanager
+def running_stack(folder: Path) -> Iterator[Mapping[str, str]]:
+    """A throw-away S3 and REST catalog below `folder`; gives the whole environment for processes that use them."""
+    with temporary_stack(folder / "stack", free_ports()) as stack:
+        mixed = conflicting_variables(stack, os.environ)
+        own = {name: value for name, value in os.environ.items() if name not in mixed}
+        own.pop("PYTHONDONTWRITEBYTECODE", None)  # else every timed process compiles what it imports late
+        yield {**own, **stack_environment(stack, own), "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
 
 
 def generate_data(stage: Stage) -> Mapping[str, Any]:
@@ -103,8 +115,6 @@ def land_new_day(stage: Stage) -> None:
 
 def fill_ours(stage: Stage, number: int) -> None:
     """Load the first days with our own loader."""
-    from benchmarks.ours import declaration_text
-
     table = stage.table("ours", number)
     path = stage.assets / table / "defs.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -170,14 +180,7 @@ def _land(stage: Stage, path: Path, uri: str) -> None:
         endpoint_url=stage.env["AWS_ENDPOINT_URL_S3"],
         aws_access_key_id=stage.env["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=stage.env["AWS_SECRET_ACCESS_KEY"],
-        region_name=stage.env.get("AWS_REGION", "us-east-1"),
+        region_name=stage.env["AWS_REGION"],
     )
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     client.upload_file(str(path), bucket, key)
-
-
-@contextmanager
-def running_stack(folder: Path) -> Iterator[Mapping[str, str]]:
-    """A throw-away S3 and REST catalog below `folder`; gives the environment that names them."""
-    raise NotImplementedError
-    yield {}

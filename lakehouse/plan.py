@@ -165,11 +165,12 @@ def _classify(obj: LandingObject, request: _Request) -> ObjectDecision:
 def _outside(day: date, request: _Request) -> str:
     """Why the date is not read now, with the command that loads it; empty if it is."""
     declaration, window = request.declaration, request.window
-    command = f"lakehouse load {declaration.table} --from {day} --to {day}"
-    if day < declaration.start_date:
-        return f"before start_date={declaration.start_date}: declare start_date: {day}, then {command}"
-    if window.contains(day):
+    early = day < declaration.start_date
+    if not early and window.contains(day):
         return ""
+    command = f"lakehouse load {declaration.table} --from {day} --to {day}"
+    if early:
+        return f"before start_date={declaration.start_date}: declare start_date: {day}, then {command}"
     late = "late, " if window.first is not None and day < window.first else ""
     return f"{late}outside window {window.first or ''}..{window.last or ''}: {command}"
 

@@ -70,9 +70,7 @@ class Bench:
             "bench", uri=f"sqlite:///{self.folder}/catalog.db", warehouse=f"file://{self.folder}/warehouse"
         )
         schema = target_schema(self.declaration)
-        create_target(
-            self.catalog, self.declaration.table, schema=schema, spec=target_spec(self.declaration, schema)
-        )
+        create_target(self.catalog, self.declaration.table, schema=schema, spec=target_spec(self.declaration, schema))
 
     def merge(self, rows: Sequence[Row]) -> Merged:
         table = self.catalog.load_table(self.declaration.table)

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+from lakehouse.ingest import LoadRequest
 from lakehouse.model import (
     BatchReceipt,
     Bookmark,
@@ -31,7 +32,6 @@ from tests.landing_values import declared
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
-    from lakehouse.ingest import LoadRequest
     from lakehouse.services import Progress, Services
 
 NOW = datetime(2024, 1, 10, 12, tzinfo=UTC)
@@ -61,6 +61,11 @@ class Lake:
     def land(self, day: str, name: str = "a.csv", etag: str = "A", *, at: datetime | None = None) -> None:
         uri = f"s3://landing/in/day={day}/{name}"
         self.objects[uri] = LandingObject(uri, etag, 10, at or datetime.fromisoformat(f"{day}T06:00:00+00:00"))
+
+    def load(self) -> None:
+        """Read everything, as a load from the command line does."""
+        library = self.library()
+        library.ingest(daily_table(), LoadRequest(), library.open(daily_table(), lambda _: None))
 
     def reset(self) -> None:
         """Forget what was read, as an operator does: the version moves on."""
@@ -123,9 +128,7 @@ class Lake:
         )
 
 
-def receipt(
-    declaration: Declaration, request: LoadRequest, planned: Iterable[ObjectDecision], version: int
-) -> Receipt:
+def receipt(declaration: Declaration, request: LoadRequest, planned: Iterable[ObjectDecision], version: int) -> Receipt:
     """What a load of these objects reports: `ROWS` inserted rows each, snapshot 1000 + version."""
     dates: dict[str, DateCounts] = {}
     for item in planned:
@@ -158,8 +161,6 @@ def receipt(
 
 def failed(declaration: Declaration, state: State, exit_code: int, **changes: Any) -> Receipt:
     """A load that ended badly."""
-    from lakehouse.ingest import LoadRequest
-
     empty = receipt(declaration, LoadRequest(), [], 0)
     return replace(
         empty, state=state, exit_code=exit_code, error="it went wrong: value=1", next="lakehouse diagnose", **changes

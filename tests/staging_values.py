@@ -96,9 +96,7 @@ class Staging:
 
     @property
     def empty(self) -> bool:
-        (row,) = self.con.execute(
-            "SELECT (SELECT count(*) FROM staged) + (SELECT count(*) FROM rejects)"
-        ).fetchall()
+        (row,) = self.con.execute("SELECT (SELECT count(*) FROM staged) + (SELECT count(*) FROM rejects)").fetchall()
         return bool(row[0] == 0)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from lakehouse.ledger.read import ledger_head, read_ledger
 from lakehouse.ledger.schema import BATCHES, FILES, LEDGERS, RECONCILIATIONS, REJECTS
 from lakehouse.ledger.standing import Standing, standing_of
-from lakehouse.ledger.sync import bring_up_to, rebuild, sync
+from lakehouse.ledger.sync import rebuild, sync
 
 __all__ = [
     "BATCHES",
@@ -18,7 +18,6 @@ __all__ = [
     "RECONCILIATIONS",
     "REJECTS",
     "Standing",
-    "bring_up_to",
     "ledger_head",
     "read_ledger",
     "rebuild",

@@ -34,11 +34,10 @@ from lakehouse.ledger.data_files import (
 )
 from lakehouse.ledger.rows import ROWS, Entry, reject_rows
 from lakehouse.ledger.schema import LEDGERS, REJECTS, head_of, head_property
-from lakehouse.ledger.standing import Standing, standing_of
+from lakehouse.ledger.standing import Standing
 from lakehouse.ledger.tables import open_ledger
 from lakehouse.services import Services
 from lakehouse.state import read_blob, walk
-from lakehouse.target import Target
 
 OK = "ok"
 ATTEMPTS = 10
@@ -74,11 +73,6 @@ class _Staged:
             metadata.current_schema_id,
             above,
         )
-
-
-def bring_up_to(target: Target, services: Services) -> str:
-    """Append what the ledger lacks of the bookmark that this look at a target shows. Returns and raises as `sync`."""
-    return sync(standing_of(target), services)
 
 
 def sync(standing: Standing, services: Services) -> str:
@@ -130,7 +124,8 @@ def _run(job: _Job) -> str:
 
 
 def _open(job: _Job, name: str) -> Table:
-    return open_ledger(job.services.catalog, job.services.settings.ops_namespace, name)
+    services = job.services
+    return open_ledger(services.catalog, services.settings.ops_namespace, name, pause=services.pause)
 
 
 def _bring_up(job: _Job, name: str, table: Table, staged: _Staged) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
 from lakehouse.catalog import ensure_namespace, load_table, translated
 from lakehouse.errors import RetryLater
 from lakehouse.ledger.schema import PROPERTIES, check_ledger, ledger_schema, ledger_spec
+
+ATTEMPTS = 6
 
 
 def find_ledger(catalog: Catalog, ops_namespace: str, name: str) -> Table | None:
@@ -18,20 +22,34 @@ def find_ledger(catalog: Catalog, ops_namespace: str, name: str) -> Table | None
     return table
 
 
-def open_ledger(catalog: Catalog, ops_namespace: str, name: str) -> Table:
-    """The ledger table, made first if it is missing; of several who make it at once, one does and all get the same."""
-    table = find_ledger(catalog, ops_namespace, name)
-    if table is not None:
-        return table
-    identifier = f"{ops_namespace}.{name}"
+def open_ledger(catalog: Catalog, ops_namespace: str, name: str, *, pause: Callable[[float], None]) -> Table:
+    """The ledger table, made first if it is missing; of several who make it at once, all get the same one.
+
+    A catalog may answer the slower ones with any error: SeaweedFS shows namespaces and tables that are half made as
+    internal errors. So they look again, a few times, before Unavailable is raised.
+    """
+    failure = RetryLater(f"the ledger table is dropped as often as it is made: table={ops_namespace}.{name}")
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            pause(0.1 * attempt)
+        try:
+            table = find_ledger(catalog, ops_namespace, name)
+            if table is None:
+                _make(catalog, ops_namespace, name)
+                table = find_ledger(catalog, ops_namespace, name)
+        except RetryLater as error:
+            failure = error
+            continue
+        if table is not None:
+            return table
+    raise failure
+
+
+def _make(catalog: Catalog, ops_namespace: str, name: str) -> None:
+    """What the call returns may be another writer's table, or one that was just replaced: it has to be looked up."""
     ensure_namespace(catalog, ops_namespace)
     schema = ledger_schema(name)
-    with translated(f"table={identifier}"):
+    with translated(f"table={ops_namespace}.{name}"):
         catalog.create_table_if_not_exists(
-            identifier, schema=schema, partition_spec=ledger_spec(schema), properties=PROPERTIES
+            f"{ops_namespace}.{name}", schema=schema, partition_spec=ledger_spec(schema), properties=PROPERTIES
         )
-    # What the call returned may be the table of another writer, or one that was just replaced: look again.
-    table = find_ledger(catalog, ops_namespace, name)
-    if table is None:
-        raise RetryLater(f"the ledger table was dropped while it was made: table={identifier}")
-    return table

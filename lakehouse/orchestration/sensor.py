@@ -86,7 +86,8 @@ def _fate(instance: dg.DagsterInstance, run_key: str) -> RunFate:
     if not records:
         return RunFate(Fate.UNKNOWN)
     run, end = records[0].dagster_run, records[0].end_time
-    ended_at = datetime.fromtimestamp(end, UTC) if end else None
+    # a run that was never started has no end
+    ended_at = datetime.fromtimestamp(end, UTC) if end else records[0].update_timestamp
     if not run.is_finished:
         return RunFate(Fate.GOING_ON)
     if run.status is dg.DagsterRunStatus.SUCCESS:

@@ -147,8 +147,7 @@ def _feed(sink: Sink, file: CsvFile, data: Iterable[Record]) -> tuple[int, int]:
 
 
 def _survey(file: CsvFile) -> Survey | None:
-    texts = "".join(file.dialect.nulls)
-    if any(mark in texts for mark in (file.dialect.delimiter, file.dialect.quote, "\n", "\r")):
+    if not (file.dialect.delimiter + file.dialect.quote).isascii():
         return None
     with file.path.open("rb") as binary:
         if binary.read(len(BOM)) != BOM:
@@ -160,8 +159,7 @@ def _read_fast(sink: Sink, file: CsvFile, regular: Survey) -> bool:
     """Read with DuckDB; False, with nothing changed, if the file turns out not to be for it."""
     try:
         with transaction(sink.con):
-            relation = Relation(_scan(file, regular))
-            rows = sink.add(relation, _fast_cells(sink, file))
+            rows = sink.add(Relation(_scan(sink, file, regular)), _cells(sink, file, file.found))
             if rows != regular.records - file.header_lines:
                 raise _NotForDuckDB
             _refeed(sink, file, regular)
@@ -175,40 +173,40 @@ class _NotForDuckDB(Exception):
     """The reader by the letter has to read the file."""
 
 
-def _fast_cells(sink: Sink, file: CsvFile) -> dict[str, Cell]:
-    cells = _cells(sink, file, file.found)
-    if not (file.dialect.quoted_empty_is_null and "" in file.dialect.nulls):
-        return cells
-    # the scan has made plain empty texts NULL: what is empty now was quoted
-    return {
-        name: replace(cell, value=f"nullif({cell.value}, '')") if cell.column.type.name == "string" else cell
-        for name, cell in cells.items()
-    }
+def _scan(sink: Sink, file: CsvFile, regular: Survey) -> str:
+    """The data records as text columns `c0`, `c1`, … and their first physical line, for a FROM clause.
 
-
-def _scan(file: CsvFile, regular: Survey) -> str:
-    """The data records as text columns `c0`, `c1`, … and their first physical line."""
+    No `new_line` is given: told of CRLF, DuckDB finds no row at all. No text means NULL to it: it would let surplus
+    fields pass that hold one.
+    """
     columns = [f"c{i}" for i in range(len(file.names))]
     types = ", ".join(f"'{column}': 'VARCHAR'" for column in columns)
-    nulls = ", ".join(quote_text(text) for text in sorted(file.dialect.nulls) or [NO_NULL])
     scan = (
         f"read_csv({quote_text(scan_path(file.path))}, auto_detect = false, header = false, columns = {{{types}}}, "
         f"skip = {file.header_lines}, delim = {quote_text(file.dialect.delimiter)}, "
-        f"quote = {quote_text(file.dialect.quote)}, "
-        f"escape = {quote_text(file.dialect.escape or file.dialect.quote)}, nullstr = [{nulls}], "
-        f"allow_quoted_nulls = false, new_line = '{regular.line_end.encode('unicode_escape').decode()}', "
-        "encoding = 'utf-8', strict_mode = true, null_padding = false, parallel = false, compression = 'none', "
-        "hive_partitioning = false)"
+        f"quote = {quote_text(file.dialect.quote)}, escape = {quote_text(file.dialect.escape or file.dialect.quote)}, "
+        f"nullstr = {quote_text(NO_NULL)}, allow_quoted_nulls = false, encoding = 'utf-8', strict_mode = true, "
+        "null_padding = false, parallel = false, compression = 'none', hive_partitioning = false)"
     )
+    texts = ", ".join(_text(sink, file, name, position) for name, position in file.found.items())
     # the window also keeps the casts out of the scan, where DuckDB would turn a bad value into an error
-    if not regular.multiline:
-        return f"(SELECT *, {file.header_lines} + row_number() OVER () AS line FROM {scan})"
-    feeds = " + ".join(f"coalesce(length({c}) - length(replace({c}, chr(10), '')), 0)" for c in columns)
-    before = "coalesce(sum(feeds) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW), 0)::BIGINT - feeds"
-    return (
-        f"(SELECT *, {file.header_lines} + row_number() OVER () + {before} AS line "
-        f"FROM (SELECT *, {feeds} AS feeds FROM {scan}))"
-    )
+    line = f"{file.header_lines} + row_number() OVER ()"
+    if regular.multiline:
+        feeds = " + ".join(f"length({c}) - length(replace({c}, chr(10), ''))" for c in columns)
+        scan = f"(SELECT *, {feeds} AS feeds FROM {scan})"
+        line += " + (sum(feeds) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW))::BIGINT - feeds"
+    return f"(SELECT {', '.join(filter(None, [texts, f'{line} AS line']))} FROM {scan})"
+
+
+def _text(sink: Sink, file: CsvFile, name: str, position: int) -> str:
+    """A column of the scan with the texts that mean NULL made NULL."""
+    column, nulls = f"c{position}", file.dialect.nulls
+    kinds = {column.name: column.type.name for column in sink.declaration.columns}
+    # an empty text is no value of any other type anyhow
+    if not nulls or (nulls == {""} and kinds[name] != "string"):
+        return column
+    listed = ", ".join(quote_text(text) for text in sorted(nulls))
+    return f"CASE WHEN {column} IN ({listed}) THEN NULL ELSE {column} END AS {column}"
 
 
 def _refeed(sink: Sink, file: CsvFile, regular: Survey) -> None:

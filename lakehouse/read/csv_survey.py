@@ -2,7 +2,8 @@
 it must find.
 
 Not for DuckDB, as it reads these otherwise than the grammar of csv_records: mixed or single-CR line ends, NUL, blank
-lines, blanks beside quotes, escapes, invalid UTF-8, quotes left open. Never casts, never keeps more than a block.
+lines, blanks beside quotes, escapes, invalid UTF-8, quotes left open, and texts whose meaning hangs on their quotes.
+Never casts, never keeps more than a block.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ BLOCK = 4 << 20
 MAX_LINE = 2_000_000
 """Bytes: DuckDB's own limit of a line."""
 NO_NULL = "\x01\x02"
-"""Stands for "no text means NULL" in DuckDB, which wants at least one; a file that holds it is irregular."""
+"""The text that means NULL for DuckDB, which must have one and lets surplus fields pass that hold it: a file with it
+is irregular."""
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """A regular file: its line end, its records (preamble and header too), whether a quoted field spans lines."""
+    """A regular file: its records, preamble and header too, and whether a quoted field spans lines."""
 
-    line_end: str
     records: int
     multiline: bool
 
@@ -58,6 +59,10 @@ class _Counter:
         blanks = [blank for blank in (b" ", b"\t", b"\v", b"\f") if blank != dialect.delimiter.encode()]
         self._beside = [pair for blank in blanks for pair in (blank + self._quote, self._quote + blank)]
         self._foreign = [b"\0", NO_NULL.encode(), *([dialect.escape.encode()] if dialect.escape else [])]
+        # these differ from the same text without quotes, and DuckDB does not tell
+        words = {word for word in dialect.nulls if word}
+        words |= {""} if "" in dialect.nulls and not dialect.quoted_empty_is_null else set()
+        self._quoted_words = [self._quote + word.encode() + self._quote for word in sorted(words)]
         self._crlf: bool | None = None
         self._records = 0
         self._open = self._multiline = False
@@ -81,7 +86,7 @@ class _Counter:
     def finish(self) -> Survey:
         if self._open:
             raise _Irregular
-        return Survey("\r\n" if self._crlf else "\n", self._records, self._multiline)
+        return Survey(self._records, self._multiline)
 
     def _line_ends(self, block: bytes) -> None:
         feeds, returns = block.count(b"\n"), block.count(b"\r")
@@ -96,7 +101,7 @@ class _Counter:
             raise _Irregular
 
     def _quoted(self, block: bytes) -> None:
-        if any(pair in block for pair in self._beside):
+        if any(text in block for text in (*self._beside, *self._quoted_words)):
             raise _Irregular
         lines = block.split(b"\n")
         if not lines[-1]:

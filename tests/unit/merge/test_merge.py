@@ -138,7 +138,9 @@ def test_rows_stay_in_their_partition_and_move_when_it_changes(tmp_path: Path) -
     bench.merge([Row({"id": i, "n": 1.0, "t": at(0), "day": one}, i) for i in range(20)])
     bench.merge([Row({"id": 3, "n": 2.0, "t": at(1), "day": two}, 1)])
     table = bench.catalog.load_table("analytics.orders")
-    files = [e.data_file for m in table.current_snapshot().manifests(table.io) for e in m.fetch_manifest_entry(table.io)]  # type: ignore[union-attr]
+    files = [
+        e.data_file for m in table.current_snapshot().manifests(table.io) for e in m.fetch_manifest_entry(table.io)
+    ]  # type: ignore[union-attr]
     assert sorted((f.partition[1], f.record_count) for f in files) == [(0, 1), (0, 9), (10, 10)]
     assert {r["day"] for r in bench.rows() if r["id"] == 3} == {two}
     filtered = table.scan(row_filter="day = '2026-08-31'").to_arrow()

@@ -1,0 +1,131 @@
+"""The ledger on the real catalog and the real S3: processes that race, a dropped namespace, another reader."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from lakehouse.ledger import LEDGERS, Standing, ledger_head, rebuild, sync
+from lakehouse.services import Services, open_services
+from tests.ledger_values import History, contents, services_of, versions
+
+# Waits for a line on stdin, then brings the ledger up to the bookmark of its argument.
+RACER = """
+import json, sys
+from lakehouse.ledger import Standing, sync
+from lakehouse.model import Reference
+from lakehouse.services import open_services
+
+said = json.loads(sys.argv[1])
+services = open_services()
+standing = Standing("analytics.orders", said["uuid"], "orders", said["version"], Reference(*said["head"]), {})
+print("ready", flush=True)
+sys.stdin.readline()
+print(sync(standing, services), flush=True)
+"""
+
+
+@pytest.fixture
+def services(stack: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Services:
+    """Services on the stack with a ledger of this test's own."""
+    settings = {"LAKEHOUSE_OPS_NAMESPACE": f"ops_{uuid.uuid4().hex[:12]}", "LAKEHOUSE_SPILL": str(tmp_path / "spill")}
+    env: Mapping[str, str] = {**stack.env, **settings}
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    opened = open_services()
+    return services_of(
+        opened.catalog,
+        opened.state,
+        spill=tmp_path / "spill",
+        ops_namespace=settings["LAKEHOUSE_OPS_NAMESPACE"],
+        pause=time.sleep,
+    )
+
+
+def start(standing: Standing) -> subprocess.Popen[str]:
+    assert standing.head is not None
+    argument = json.dumps(
+        {
+            "uuid": standing.table_uuid,
+            "version": standing.version,
+            "head": [standing.head.uri, standing.head.sha256],
+        }
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", RACER, argument],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ),
+    )
+
+
+def race(standings: list[Standing]) -> list[str]:
+    """Let one process per standing sync at the same moment; what each said."""
+    racers = [start(standing) for standing in standings]
+    for racer in racers:
+        assert racer.stdout and racer.stdout.readline().strip() == "ready"
+    for racer in racers:
+        assert racer.stdin
+        racer.stdin.write("\n")
+        racer.stdin.flush()
+    return [racer.communicate(timeout=120)[0].strip() for racer in racers]
+
+
+def test_processes_that_race_double_no_row(services: Services) -> None:
+    """From a ledger that does not exist yet: three of the same table and one of another one; then again."""
+    history, other = History(services.state), History(services.state)
+    for expected in (3, 6):
+        standings = [history.load(2).standing, history.load(1).standing, history.standing, other.load(3).standing]
+        assert race(standings) == ["ok"] * 4
+        for one in (history, other):
+            rows = contents(services, one.table_uuid)
+            assert versions(rows["batches"]) == [*range(1, expected + 1)]
+            assert versions(rows["files"]) == sorted([*range(1, expected + 1)] * 2)
+            assert versions(rows["reconciliations"]) == sorted([*range(1, expected + 1)] * 2)
+            assert versions(rows["rejects"]) == [*range(3, expected + 1, 3)]
+
+
+def test_a_dropped_namespace_is_filled_again_with_the_same_rows(services: Services) -> None:
+    history = History(services.state).load(4)
+    sync(history.standing, services)
+    before = contents(services, history.table_uuid)
+    namespace = services.settings.ops_namespace
+    for name in LEDGERS:
+        services.catalog.drop_table(f"{namespace}.{name}")
+    services.catalog.drop_namespace(namespace)
+    head = ledger_head(services.catalog, namespace, table_uuid=history.table_uuid, context="orders")
+    assert (head, contents(services, history.table_uuid)) == (0, {name: [] for name in LEDGERS})
+    rebuild(history.standing, services)
+    assert contents(services, history.table_uuid) == before
+
+
+def test_another_reader_finds_every_row_once_after_a_compaction(
+    services: Services, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """D07, D08: DuckDB reads the live files themselves; both versions of an overwritten object are in them."""
+    monkeypatch.setattr("lakehouse.ledger.data_files.COMPACT_ABOVE", 2)
+    history = History(services.state)
+    for _ in range(5):
+        sync(history.load().standing, services)
+    table = services.catalog.load_table(f"{services.settings.ops_namespace}.files")
+    paths = []
+    for number, task in enumerate(table.scan().plan_files()):
+        paths.append(str(tmp_path / f"{number}.parquet"))
+        with table.io.new_input(task.file.file_path).open() as source:
+            Path(paths[-1]).write_bytes(source.read())
+    assert len(paths) < 5
+    query = f"select etag from read_parquet({paths}) where uri like '%/a b.csv' order by bookmark_version"
+    with duckdb.connect() as con:
+        found = con.execute(query).fetchall()
+    assert found == [("v1",), ("v2",), ("v3",), ("v4",), ("v5",)]

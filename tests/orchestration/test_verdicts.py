@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from lakehouse.model import Decision, Equation, GateResult, LandingObject, Mode, ObjectDecision, Plan, Window
+from lakehouse.orchestration.verdicts import (
+    complete_verdict,
+    counts_verdict,
+    freshness_verdict,
+    gates_verdict,
+    keys_verdict,
+    late_verdict,
+)
+from lakehouse.recount import Recount
+from tests.orchestration_lake import daily_table
+
+DAY = date(2024, 1, 2)
+MORNING = datetime(2024, 1, 2, 6, tzinfo=UTC)
+
+
+def decided(
+    decision: Decision, name: str = "a.csv", *, day: date | None = DAY, at: datetime = MORNING
+) -> ObjectDecision:
+    return ObjectDecision(LandingObject(f"s3://landing/in/{name}", "A", 1, at), day, decision, "because")
+
+
+def plan(decisions: Sequence[ObjectDecision]) -> Plan:
+    return Plan("analytics.orders", "orders", "uuid", Mode.INCREMENTAL, Window(), "h", 1, tuple(decisions), (), "")
+
+
+def test_complete_counts_both_sides_and_names_what_is_left() -> None:
+    done = [decided(Decision.CONSUMED), decided(Decision.IGNORED, "b"), decided(Decision.OUTSIDE_WINDOW, "c")]
+    assert complete_verdict(plan(done)).passed
+    for left in (Decision.PLANNED, Decision.DEFERRED, Decision.QUARANTINED):
+        verdict = complete_verdict(plan([*done, decided(left, "bad.csv")]))
+        assert not verdict.passed
+        assert verdict.description == f"listed 3, consumed or ignored 2: 1 {left.value}"
+        assert "bad.csv" in str(verdict.metadata["left"].value) and "because" in str(verdict.metadata["left"].value)
+
+
+def test_an_empty_date_is_complete() -> None:
+    assert complete_verdict(plan([])).description == "listed 0 = consumed or ignored 0"
+
+
+@pytest.mark.parametrize(("days", "late"), [(0, False), (3, False), (4, True)])
+def test_late_is_what_came_after_the_schedule_stopped_looking(days: int, late: bool) -> None:
+    item = decided(Decision.CONSUMED, at=MORNING + timedelta(days=days))
+    verdict = late_verdict(plan([item]), daily_table(), now=MORNING + timedelta(days=9))
+    assert verdict.passed is not late
+    assert verdict.metadata["late"].value == int(late)
+
+
+def test_an_unseen_object_of_an_old_date_waits_behind_the_window() -> None:
+    item = decided(Decision.PLANNED)
+    assert late_verdict(plan([item]), daily_table(), now=MORNING + timedelta(days=3)).passed
+    old = late_verdict(plan([item]), daily_table(), now=MORNING + timedelta(days=4))
+    assert not old.passed and old.metadata["unseen_behind_the_window"].value == 1
+
+
+@pytest.mark.parametrize(
+    ("hour", "objects", "passed"), [(7, 0, True), (8, 0, False), (9, 1, False), (9, 2, True), (6, 2, True)]
+)
+def test_freshness_is_due_at_the_declared_time(hour: int, objects: int, passed: bool) -> None:
+    declaration = daily_table(
+        gates={"expected_objects": {"min": 2, "by": "08:00"}}, timezone="America/New_York", start_date="2024-01-01"
+    )
+    there = [decided(Decision.CONSUMED, f"{n}.csv") for n in range(objects)]
+    now = datetime(2024, 1, 2, hour + 5, tzinfo=UTC)
+    assert freshness_verdict(plan(there), declaration, day=DAY, now=now).passed is passed
+
+
+def test_freshness_without_a_date_looks_at_the_newest_due_one() -> None:
+    declaration = daily_table(gates={"expected_objects": {"min": 1}})
+    yesterday = [decided(Decision.CONSUMED, day=date(2024, 1, 1))]
+    verdict = freshness_verdict(plan(yesterday), declaration, day=None, now=MORNING)
+    assert verdict.passed and verdict.metadata["date"].value == "2024-01-01"
+    assert not freshness_verdict(plan([]), declaration, day=None, now=MORNING).passed
+
+
+def test_freshness_needs_a_declaration() -> None:
+    assert freshness_verdict(plan([]), daily_table(), day=DAY, now=MORNING).passed
+
+
+def test_counts_and_keys_show_both_sides() -> None:
+    keys = Equation("table: count(*) = count(distinct key)", 3, 2)
+    recount = Recount(7, (Equation("date: rows = gained - lost", 3, 3, DAY), keys), ("dates: none",))
+    counts = counts_verdict(recount)
+    assert not counts.passed and "3 ≠ 2" in counts.description
+    assert counts.metadata["snapshot_id"].value == "7" and "- dates: none" in str(counts.metadata["unavailable"].value)
+    assert not keys_verdict(recount).passed
+    assert counts_verdict(Recount(7, recount.equations[:1])).description == (
+        "date: rows = gained - lost [2024-01-02]: 3 = 3"
+    )
+
+
+def test_a_recount_that_compared_nothing_proves_nothing() -> None:
+    assert not keys_verdict(Recount(7, (Equation("date: rows = gained - lost", 3, 3, DAY),))).passed
+
+
+def test_gates() -> None:
+    bad = GateResult("max_rejected_ratio", False, 0.5, 0.1, "5 of 10 rows")
+    assert gates_verdict([bad], loaded=True).description == "max_rejected_ratio: value=0.5 limit=0.1 5 of 10 rows"
+    assert not gates_verdict([bad], loaded=True).passed
+    assert gates_verdict([], loaded=True).passed and gates_verdict([], loaded=False).passed

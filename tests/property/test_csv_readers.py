@@ -1,0 +1,156 @@
+"""DuckDB's way, the way by the letter and Python's csv agree on rows, rejects, lines and bytes of any CSV file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse.declaration import CsvFormat, Declaration
+from lakehouse.errors import UnreadableObject
+from lakehouse.read import csv as reader
+from lakehouse.read import csv_records, csv_survey
+from tests.staging_values import Result, Staging, declared
+
+NAMES = ("id", "v", "w")
+PLAIN = ["a", "b", " ", "x y", "é", "日本", "NULL", "1", "007", "\t", "#", "-", "\ufeff", "’", "'", "0x1F", " 5"]
+NASTY = ['"', '""', "\0", "\n", "\r", "\r\n", "\\", ",", "|"]
+
+
+@contextmanager
+def small_blocks(size: int) -> Iterator[None]:
+    with patch.object(csv_survey, "BLOCK", size), patch.object(csv_records, "CHUNK", size):
+        yield
+
+
+@st.composite
+def files(draw: st.DrawFn, *, regular: bool) -> tuple[dict[str, Any], int, bytes]:
+    """Options of the format, number of columns, bytes."""
+    delimiter = draw(st.sampled_from([",", "|", "\t", ";"]))
+    width = draw(st.integers(1, 3))
+    end = draw(st.sampled_from(["\n", "\r\n"] if regular else ["\n", "\r\n", "\r", ""]))
+    atoms = PLAIN if regular else PLAIN + NASTY
+    texts = st.lists(st.sampled_from(atoms), max_size=3).map("".join)
+    inner = texts.map(lambda text: text.strip(" \t")) if regular else texts
+
+    def quoted(text: str) -> str:
+        if not regular and draw(st.booleans()):
+            return f'"{text}"'
+        return '"' + text.replace('"', '""') + draw(st.sampled_from(["", '""', end or "\n", delimiter])) + '"'
+
+    def record(_: int) -> str:
+        size = width if regular else draw(st.sampled_from([width, width, width, width - 1, width + 1]))
+        fields = [quoted(draw(inner)) if draw(st.integers(0, 3)) == 0 else draw(texts) for _ in range(size)]
+        return delimiter.join(field.replace(delimiter, "") if regular and field[:1] != '"' else field for field in fields)
+
+    skip = draw(st.integers(0, 2))
+    lines = ["# exported" if i else "made by 'x'" for i in range(skip)]
+    lines += [delimiter.join(NAMES[:width]), *(record(i) for i in range(draw(st.integers(0, 6))))]
+    text = "".join(line + (end or draw(st.sampled_from(["\n", "\r\n", "\r"]))) for line in lines)
+    if draw(st.booleans()):
+        text = text.removesuffix("\n").removesuffix("\r")
+    data = text.encode()
+    if not regular and draw(st.integers(0, 5)) == 0:
+        data = data.replace(b"a", b"\xff", 1)
+    options = {
+        "delimiter": delimiter,
+        "skip_lines": skip,
+        "null_values": draw(st.sampled_from([[""], ["", "NULL"], ["NULL"], []])),
+        "quoted_empty": draw(st.sampled_from(["null", "text"])),
+        "blank_lines": draw(st.sampled_from(["skip", "reject"])),
+        "escape": draw(st.sampled_from([None, '"'] if regular else [None, "\\"])),
+    }
+    return options, width, (b"\xef\xbb\xbf" if draw(st.integers(0, 4)) == 0 else b"") + data
+
+
+def outcome(data: bytes, declaration: Declaration, *, fast: bool) -> Result | str:
+    with tempfile.TemporaryDirectory() as folder, duckdb.connect() as con:
+        staging = Staging(con, Path(folder), declaration)
+        with patch.object(reader, "_survey", reader._survey if fast else lambda _: None):
+            try:
+                return staging.stage(data)
+            except UnreadableObject as error:
+                assert staging.empty
+                return str(error)
+
+
+def by_python(data: bytes, format: CsvFormat, width: int) -> tuple[list[tuple[int, list[str]]], list[int]]:
+    """Good records with their first line, and the lines of the bad ones, below the header."""
+    skipped = format.skip_lines + 1
+    text = data.decode("utf-8-sig")
+    lines = text.encode().splitlines(keepends=True)[skipped:]
+    escape = None if format.escape == '"' else format.escape
+    parser = csv.reader(
+        io.StringIO(b"".join(lines).decode(), newline=""), delimiter=format.delimiter, escapechar=escape, strict=True
+    )
+    good: list[tuple[int, list[str]]] = []
+    bad: list[int] = []
+    while True:
+        first = parser.line_num + 1
+        try:
+            fields = next(parser)
+        except StopIteration:
+            return good, bad
+        except csv.Error as error:
+            last = parser.line_num if "unexpected end" in str(error) else first
+            bad += [line + skipped for line in range(first, last + 1)]
+            continue
+        if not fields:
+            bad += [first + skipped] if format.blank_lines == "reject" else []
+        elif len(fields) == width:
+            good.append((first + skipped, fields))
+        else:
+            bad.append(first + skipped)
+
+
+def check(case: tuple[dict[str, Any], int, bytes], block: int) -> None:
+    options, width, data = case
+    declaration = declared(dict.fromkeys(NAMES[:width], "string"), format=options)
+    with small_blocks(block):
+        fast = outcome(data, declaration, fast=True)
+        slow = outcome(data, declaration, fast=False)
+    assert fast == slow
+    if isinstance(slow, str) or b"\0" in data or b"\xff" in data:
+        return
+    assert isinstance(declaration.source.format, CsvFormat)
+    good, bad = by_python(data, declaration.source.format, width)
+    # a missing key is ours to reject, not a matter of CSV
+    whole = [line for line, column, *_ in slow.rejects if column is None]
+    assert whole == sorted(bad)
+    assert sorted(slow.lines + [line for line in slow.rejected_lines if line not in whole]) == [n for n, _ in good]
+    rows = dict(zip(slow.lines, slow.rows, strict=True))
+    for line, fields in good:
+        for mine, theirs in zip(rows.get(line, ()), fields, strict=False):
+            assert mine == theirs or (mine is None and theirs in declaration.source.format.null_values)
+
+
+BLOCKS = st.sampled_from([1, 3, 16, 4096])
+
+
+@settings(max_examples=60, deadline=None)
+@given(files(regular=True), BLOCKS)
+def test_regular_files_read_the_same_in_every_way(case: tuple[dict[str, Any], int, bytes], block: int) -> None:
+    check(case, block)
+
+
+@settings(max_examples=60, deadline=None)
+@given(files(regular=False), BLOCKS)
+def test_nasty_files_read_the_same_in_every_way(case: tuple[dict[str, Any], int, bytes], block: int) -> None:
+    check(case, block)
+
+
+@pytest.mark.chaos
+@settings(max_examples=3000, deadline=None)
+@given(st.one_of(files(regular=True), files(regular=False)), BLOCKS)
+def test_files_read_the_same_in_every_way_for_long(case: tuple[dict[str, Any], int, bytes], block: int) -> None:
+    check(case, block)
