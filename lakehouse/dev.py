@@ -26,8 +26,8 @@ from lakehouse.stack import (
 )
 from lakehouse.stack.ports import ADDRESS, is_free
 
-_READY_SECONDS = 120.0
-_STOP_SECONDS = 20.0
+_READY_SECONDS = 300.0
+_STOP_SECONDS = 30.0
 _POLL_SECONDS = 0.2
 
 

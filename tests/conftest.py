@@ -1,4 +1,4 @@
-"""A machine that is nobody's, and the real services. Tests see no AWS profile or catalog configuration of their user."""
+"""A machine that is nobody's, and the real services. Tests see no AWS or catalog configuration of their user."""
 
 from __future__ import annotations
 

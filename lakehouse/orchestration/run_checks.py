@@ -6,6 +6,7 @@ what was asked for.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -75,7 +76,10 @@ def _by_dagster(
     definitions: dg.Definitions, selection: str, found: Sequence[dg.AssetCheckKey]
 ) -> list[dg.AssetCheckKey]:
     try:
-        assets = dg.AssetSelection.from_string(selection).resolve(definitions.resolve_asset_graph())
+        with warnings.catch_warnings():
+            # Dagster calls its own parser beta
+            warnings.simplefilter("ignore", dg.BetaWarning)
+            assets = dg.AssetSelection.from_string(selection).resolve(definitions.resolve_asset_graph())
     except (dg.DagsterError, ValueError) as error:
         raise UsageError(
             f"cannot read the selection {selection!r}: {error}; a table, table:check, or Dagster's syntax such as "

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +18,25 @@ from lakehouse.ledger import LEDGERS, Standing, ledger_head, rebuild, sync
 from lakehouse.services import Services, open_services
 from tests.ledger_values import History, contents, services_of, versions
 
-# Waits for a line on stdin, then brings the ledger up to the bookmark of its argument.
+# Brings the ledger up to the bookmark of each line, and says what came of it.
 RACER = """
 import json, sys
+from dataclasses import replace
+from lakehouse.errors import LakehouseError
 from lakehouse.ledger import Standing, sync
 from lakehouse.model import Reference
 from lakehouse.services import open_services
 
-said = json.loads(sys.argv[1])
 services = open_services()
-standing = Standing("analytics.orders", said["uuid"], "orders", said["version"], Reference(*said["head"]), {})
 print("ready", flush=True)
-sys.stdin.readline()
-print(sync(standing, services), flush=True)
+for line in sys.stdin:
+    said = json.loads(line)
+    settings = replace(services.settings, ops_namespace=said["namespace"])
+    standing = Standing("analytics.orders", said["uuid"], "orders", said["version"], Reference(*said["head"]), {})
+    try:
+        print(sync(standing, replace(services, settings=settings)), flush=True)
+    except LakehouseError as error:
+        print(repr(error), flush=True)
 """
 
 
@@ -52,42 +57,47 @@ def services(stack: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ser
     )
 
 
-def start(standing: Standing) -> subprocess.Popen[str]:
-    assert standing.head is not None
-    argument = json.dumps(
-        {
+@pytest.fixture
+def racers(services: Services) -> Iterator[list[subprocess.Popen[str]]]:
+    """Three processes, up and waiting."""
+    started = [
+        subprocess.Popen([sys.executable, "-c", RACER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    for racer in started:
+        assert hear(racer) == "ready"
+    yield started
+    for racer in started:
+        racer.communicate(timeout=60)
+
+
+def hear(racer: subprocess.Popen[str]) -> str:
+    assert racer.stdout
+    return racer.stdout.readline().strip()
+
+
+def race(racers: Sequence[subprocess.Popen[str]], standings: Sequence[Standing], ops_namespace: str) -> list[str]:
+    """Let each process sync one standing, all at the same moment; what each said."""
+    for racer, standing in zip(racers, standings, strict=True):
+        assert standing.head is not None
+        line = {
+            "namespace": ops_namespace,
             "uuid": standing.table_uuid,
             "version": standing.version,
             "head": [standing.head.uri, standing.head.sha256],
         }
-    )
-    return subprocess.Popen(
-        [sys.executable, "-c", RACER, argument],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=dict(os.environ),
-    )
-
-
-def race(standings: list[Standing]) -> list[str]:
-    """Let one process per standing sync at the same moment; what each said."""
-    racers = [start(standing) for standing in standings]
-    for racer in racers:
-        assert racer.stdout and racer.stdout.readline().strip() == "ready"
-    for racer in racers:
         assert racer.stdin
-        racer.stdin.write("\n")
+        racer.stdin.write(json.dumps(line) + "\n")
         racer.stdin.flush()
-    return [racer.communicate(timeout=120)[0].strip() for racer in racers]
+    return [hear(racer) for racer in racers]
 
 
-def test_processes_that_race_double_no_row(services: Services) -> None:
-    """From a ledger that does not exist yet: three of the same table and one of another one; then again."""
+def test_processes_that_race_double_no_row(services: Services, racers: list[subprocess.Popen[str]]) -> None:
+    """From a ledger that does not exist yet: two of the same table and one of another one; then once more."""
     history, other = History(services.state), History(services.state)
     for expected in (3, 6):
-        standings = [history.load(2).standing, history.load(1).standing, history.standing, other.load(3).standing]
-        assert race(standings) == ["ok"] * 4
+        standings = [history.load(2).standing, history.load(1).standing, other.load(3).standing]
+        assert race(racers, standings, services.settings.ops_namespace) == ["ok"] * 3
         for one in (history, other):
             rows = contents(services, one.table_uuid)
             assert versions(rows["batches"]) == [*range(1, expected + 1)]

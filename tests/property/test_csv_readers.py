@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,7 +50,9 @@ def files(draw: st.DrawFn, *, regular: bool) -> tuple[dict[str, Any], int, bytes
     def record(_: int) -> str:
         size = width if regular else draw(st.sampled_from([width, width, width, width - 1, width + 1]))
         fields = [quoted(draw(inner)) if draw(st.integers(0, 3)) == 0 else draw(texts) for _ in range(size)]
-        return delimiter.join(field.replace(delimiter, "") if regular and field[:1] != '"' else field for field in fields)
+        return delimiter.join(
+            field.replace(delimiter, "") if regular and field[:1] != '"' else field for field in fields
+        )
 
     skip = draw(st.integers(0, 2))
     lines = ["# exported" if i else "made by 'x'" for i in range(skip)]
@@ -73,15 +74,23 @@ def files(draw: st.DrawFn, *, regular: bool) -> tuple[dict[str, Any], int, bytes
     return options, width, (b"\xef\xbb\xbf" if draw(st.integers(0, 4)) == 0 else b"") + data
 
 
-def outcome(data: bytes, declaration: Declaration, *, fast: bool) -> Result | str:
-    with tempfile.TemporaryDirectory() as folder, duckdb.connect() as con:
-        staging = Staging(con, Path(folder), declaration)
-        with patch.object(reader, "_survey", reader._survey if fast else lambda _: None):
-            try:
-                return staging.stage(data)
-            except UnreadableObject as error:
-                assert staging.empty
-                return str(error)
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
+    with duckdb.connect(config={"threads": 1}) as con:
+        yield con, tmp_path_factory.mktemp("csv")
+
+
+Session = tuple[duckdb.DuckDBPyConnection, Path]
+
+
+def outcome(data: bytes, declaration: Declaration, session: Session, *, fast: bool) -> Result | str:
+    staging = Staging(*session, declaration)
+    with patch.object(reader, "_survey", reader._survey if fast else lambda _: None):
+        try:
+            return staging.stage(data)
+        except UnreadableObject as error:
+            assert staging.empty
+            return str(error)
 
 
 def by_python(data: bytes, format: CsvFormat, width: int) -> tuple[list[tuple[int, list[str]]], list[int]]:
@@ -113,12 +122,12 @@ def by_python(data: bytes, format: CsvFormat, width: int) -> tuple[list[tuple[in
             bad.append(first + skipped)
 
 
-def check(case: tuple[dict[str, Any], int, bytes], block: int) -> None:
+def check(session: Session, case: tuple[dict[str, Any], int, bytes], block: int) -> None:
     options, width, data = case
     declaration = declared(dict.fromkeys(NAMES[:width], "string"), format=options)
     with small_blocks(block):
-        fast = outcome(data, declaration, fast=True)
-        slow = outcome(data, declaration, fast=False)
+        fast = outcome(data, declaration, session, fast=True)
+        slow = outcome(data, declaration, session, fast=False)
     assert fast == slow
     if isinstance(slow, str) or b"\0" in data or b"\xff" in data:
         return
@@ -139,18 +148,24 @@ BLOCKS = st.sampled_from([1, 3, 16, 4096])
 
 @settings(max_examples=60, deadline=None)
 @given(files(regular=True), BLOCKS)
-def test_regular_files_read_the_same_in_every_way(case: tuple[dict[str, Any], int, bytes], block: int) -> None:
-    check(case, block)
+def test_regular_files_read_the_same_in_every_way(
+    session: Session, case: tuple[dict[str, Any], int, bytes], block: int
+) -> None:
+    check(session, case, block)
 
 
 @settings(max_examples=60, deadline=None)
 @given(files(regular=False), BLOCKS)
-def test_nasty_files_read_the_same_in_every_way(case: tuple[dict[str, Any], int, bytes], block: int) -> None:
-    check(case, block)
+def test_nasty_files_read_the_same_in_every_way(
+    session: Session, case: tuple[dict[str, Any], int, bytes], block: int
+) -> None:
+    check(session, case, block)
 
 
 @pytest.mark.chaos
 @settings(max_examples=3000, deadline=None)
 @given(st.one_of(files(regular=True), files(regular=False)), BLOCKS)
-def test_files_read_the_same_in_every_way_for_long(case: tuple[dict[str, Any], int, bytes], block: int) -> None:
-    check(case, block)
+def test_files_read_the_same_in_every_way_for_long(
+    session: Session, case: tuple[dict[str, Any], int, bytes], block: int
+) -> None:
+    check(session, case, block)
