@@ -91,15 +91,13 @@ def show_steps(console: Console, runs: Sequence[Run]) -> None:
 
 
 def step_seconds(runs: Sequence[Run]) -> dict[str, list[float]]:
-    """Seconds of every run by step: the receipt's, what is outside of them, the load, and the rest of the process."""
+    """Seconds of every run by step: the receipt's, what lies between them, the load, and the rest of the process."""
     receipts = [run.details["seconds"] for run in runs]
     names = [*_STEPS, *sorted({name for receipt in receipts for name in receipt} - set(_STEPS))]
     steps = {name: [float(receipt.get(name, 0.0)) for receipt in receipts] for name in names}
-    steps["outside the steps"] = [
-        run.seconds - sum(seconds for name, seconds in run.details["seconds"].items() if name != "total")
-        for run in runs
-    ]
-    steps["whole load"] = [run.seconds for run in runs]
+    steps["between the steps"] = [2 * seconds["total"] - sum(seconds.values()) for seconds in receipts]
+    steps["whole load, wall clock"] = [run.seconds for run in runs]
+    steps["whole load, CPU"] = [run.cpu_seconds for run in runs]
     steps["start of Python and imports"] = [run.process_seconds - run.seconds for run in runs]
     return steps
 

@@ -131,11 +131,11 @@ def fill_peer(stage: Stage, number: int) -> None:
     stage.call("peer_pyiceberg", stage.table("pyiceberg", number), stage.dataset.root, uri, "first")
 
 
-def time_ours(stage: Stage, number: int, *, profile: Path | None = None) -> Run:
-    """One timed load of the new day and its check; the receipt is in `details`."""
+def time_ours(stage: Stage, number: int, *options: object) -> Run:
+    """One timed load of the new day and its check; the receipt is in `details`. `options` are those of `ours`."""
     table = stage.table("ours", number)
     os.sync()
-    result, process_seconds = stage.call("ours", table, "timed", *(("--profile", profile) if profile else ()))
+    result, process_seconds = stage.call("ours", table, "timed", *options)
     receipt = stage.folder / f"{table}.json"
     receipt.write_text(json.dumps(result["receipt"]))
     checked, _ = stage.call("checker", "ours", table, stage.dataset.root, stage.prefix, receipt)

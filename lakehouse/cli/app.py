@@ -8,11 +8,11 @@ import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 
-import click
 import typer
+from typer.exceptions import TyperException
 
-from lakehouse.cli import audit, check, declarations, demo, load, pending, reconcile, stack
-from lakehouse.cli.output import print_error, wants_json
+from lakehouse.cli import audit, check, declarations, demo, dev, load, pending, reconcile, stack
+from lakehouse.cli.output import print_error
 from lakehouse.errors import LakehouseError
 
 app = typer.Typer(
@@ -29,6 +29,7 @@ audit.add_to(app)
 reconcile.add_to(app)
 check.add_to(app)
 demo.add_to(app)
+dev.add_to(app)
 app.add_typer(stack.app, name="stack")
 pending.add_to(app)
 
@@ -41,15 +42,12 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         code = app(given, prog_name="lakehouse", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
-    except click.exceptions.Exit as stop:
+    except typer.Exit as stop:
         sys.exit(stop.exit_code)
-    except click.Abort:
+    except typer.Abort:
         sys.exit(130)
-    except click.ClickException as error:
-        if wants_json(given):
-            print_error(given, error.format_message(), next_step="lakehouse --help", exit_code=2)
-        else:
-            error.show()
+    except TyperException as error:
+        print_error(given, error.format_message(), next_step="lakehouse --help", exit_code=2)
         sys.exit(2)
     except LakehouseError as error:
         if debug:

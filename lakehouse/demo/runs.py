@@ -12,7 +12,7 @@ import dagster as dg
 
 from lakehouse.declaration import Declaration
 from lakehouse.errors import CountsDiffer
-from lakehouse.orchestration import build_definitions, run_checks
+from lakehouse.orchestration import CheckOutcome, build_definitions, run_checks
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,9 @@ class DagsterRuns:
             files_added=int(str(metadata["files_added"].value)),
         )
 
-    def checks(self, day: date) -> list[tuple[bool, str, str, str]]:
-        """Every asset check of the day: passed, table, check, what it saw."""
-        outcomes = run_checks(self._definitions, partition=day, instance=self._instance)
-        return [(o.passed, o.asset, o.check, o.description) for o in outcomes]
+    def checks(self, day: date) -> list[CheckOutcome]:
+        """Every asset check of the day."""
+        return run_checks(self._definitions, partition=day, instance=self._instance)
 
 
 def _left_on_asset(result: dg.ExecuteInProcessResult, key: dg.AssetKey) -> Mapping[str, dg.MetadataValue]:

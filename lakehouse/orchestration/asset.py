@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
     from lakehouse.ingest import LoadRequest
 
-ReportChecks = Callable[[dg.AssetExecutionContext, Sequence[str]], None]
-"""Evaluates the checks of a run whose check steps are skipped, for these partitions."""
+ReportChecks = Callable[[dg.AssetExecutionContext], None]
+"""Evaluates the checks of a run whose check steps are skipped."""
 
 _ALIASES = {
     "job-bookmark-enable": Mode.INCREMENTAL,
@@ -90,7 +90,7 @@ def build_asset(declaration: "Declaration", library: Library, report_checks: Rep
         else:
             context.log.info(f"{declaration.table}: nothing to do, nothing downstream is triggered")
             _observe(context, receipt, keys)
-            report_checks(context, keys)
+            report_checks(context)
 
     return load
 

@@ -71,16 +71,13 @@ def build_checks(declaration: "Declaration", library: Library) -> list[dg.AssetC
     return [_build_check(declaration, library, name) for name in _EVALUATE]
 
 
-def report_skipped_checks(
-    declaration: "Declaration", library: Library
-) -> Callable[[dg.AssetExecutionContext, Sequence[str]], None]:
+def report_skipped_checks(declaration: "Declaration", library: Library) -> Callable[[dg.AssetExecutionContext], None]:
     """Evaluates, inside the asset, the checks of a run that yields no output: their own steps are skipped."""
 
-    def report(context: dg.AssetExecutionContext, keys: Sequence[str]) -> None:
+    def report(context: dg.AssetExecutionContext) -> None:
+        subject = _subject(declaration, library, context)
         selected = {key.name for key in _checks_of_run(context)}
-        failed = [
-            name for name in _EVALUATE if name in selected and not _report(declaration, library, context, keys, name)
-        ]
+        failed = [name for name in _EVALUATE if name in selected and not _report(subject, context, name)]
         blocking = [
             name for name in failed if declaration.checks[name].blocking and _severity(declaration, name) is _ERROR
         ]
@@ -94,6 +91,12 @@ def report_skipped_checks(
 _ERROR = dg.AssetCheckSeverity.ERROR
 
 
+def _subject(declaration: "Declaration", library: Library, context: RunContext) -> Subject:
+    """An unpartitioned check speaks of the whole table: else a good date would clear what a bad one showed (C07)."""
+    keys = partition_keys(context) if check_partitions(declaration) else ()
+    return Subject(declaration, library, context, keys)
+
+
 def _build_check(declaration: "Declaration", library: Library, name: CheckName) -> dg.AssetChecksDefinition:
     policy = declaration.checks[name]
 
@@ -105,8 +108,7 @@ def _build_check(declaration: "Declaration", library: Library, name: CheckName) 
         partitions_def=check_partitions(declaration),
     )
     def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        subject = Subject(declaration, library, context, partition_keys(context))
-        verdict = evaluate(name, subject)
+        verdict = evaluate(name, _subject(declaration, library, context))
         severity = _severity(declaration, name)
         if not verdict.passed and policy.blocking and severity is _ERROR:
             _refuse_retries(context)
@@ -188,26 +190,19 @@ def _plan(subject: Subject, services: "Services") -> "Plan":
     return subject.library.plan(subject.declaration, LoadRequest(window=window_of(subject.keys)), services)
 
 
-def _report(
-    declaration: "Declaration",
-    library: Library,
-    context: dg.AssetExecutionContext,
-    keys: Sequence[str],
-    name: CheckName,
-) -> bool:
-    """Record one evaluation from inside the asset; a range has one without a partition, as its checks have none."""
-    verdict = evaluate(name, Subject(declaration, library, context, keys))
-    partitioned = len(keys) == 1 and check_partitions(declaration) is not None
+def _report(subject: Subject, context: dg.AssetExecutionContext, name: CheckName) -> bool:
+    """Record one evaluation from inside the asset."""
+    verdict = evaluate(name, subject)
     context.log_event(
         dg.AssetCheckEvaluation(
             asset_key=context.asset_key,
             check_name=name,
             passed=verdict.passed,
-            severity=_severity(declaration, name),
+            severity=_severity(subject.declaration, name),
             description=verdict.description,
             metadata=verdict.metadata,
-            blocking=declaration.checks[name].blocking,
-            partition=keys[0] if partitioned else None,
+            blocking=subject.declaration.checks[name].blocking,
+            partition=subject.keys[0] if subject.keys else None,
         )
     )
     return verdict.passed

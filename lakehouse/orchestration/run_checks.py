@@ -17,6 +17,8 @@ from lakehouse.errors import UsageError
 from lakehouse.orchestration.names import PARTITION
 
 _JOB = "lakehouse_checks"
+_QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+"""The outcomes are the output; Dagster would write fifty lines of its own for each check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def _run_asset(
     job = dg.define_asset_job(_JOB, selection=dg.AssetSelection.checks(*checks))
     resolved = dg.Definitions.merge(definitions, dg.Definitions(jobs=[job])).resolve_job_def(_JOB)
     tags = _partition_tags(definitions, asset, partition)
-    result = resolved.execute_in_process(instance=instance, tags=tags, raise_on_error=False)
+    result = resolved.execute_in_process(instance=instance, tags=tags, run_config=_QUIET, raise_on_error=False)
     evaluations = {evaluation.check_name: evaluation for evaluation in result.get_asset_check_evaluations()}
     errors = _errors(result, asset)
     graph = definitions.resolve_asset_graph()

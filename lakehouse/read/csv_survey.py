@@ -16,7 +16,7 @@ from lakehouse.read.csv_records import Dialect
 BLOCK = 4 << 20
 MAX_LINE = 2_000_000
 """Bytes: DuckDB's own limit of a line."""
-NO_NULL = "\x01\x02"
+NO_NULL = "\x01"
 """The text that means NULL for DuckDB, which must have one and lets surplus fields pass that hold it: a file with it
 is irregular."""
 
@@ -56,8 +56,8 @@ class _Counter:
 
     def __init__(self, dialect: Dialect) -> None:
         self._quote = dialect.quote.encode()
-        blanks = [blank for blank in (b" ", b"\t", b"\v", b"\f") if blank != dialect.delimiter.encode()]
-        self._beside = [pair for blank in blanks for pair in (blank + self._quote, self._quote + blank)]
+        self._not_marks = bytes(set(range(256)) - set(self._quote + b"\n"))
+        self._blanks = [blank for blank in (b" ", b"\t", b"\v", b"\f") if blank != dialect.delimiter.encode()]
         self._foreign = [b"\0", NO_NULL.encode(), *([dialect.escape.encode()] if dialect.escape else [])]
         # these differ from the same text without quotes, and DuckDB does not tell
         words = {word for word in dialect.nulls if word}
@@ -89,27 +89,29 @@ class _Counter:
         return Survey(self._records, self._multiline)
 
     def _line_ends(self, block: bytes) -> None:
-        feeds, returns = block.count(b"\n"), block.count(b"\r")
-        if returns and not returns == feeds == block.count(b"\r\n"):
+        # looking for one byte is twenty times faster than counting it or looking for two
+        crlf = b"\r" in block
+        if crlf and not block.count(b"\r") == block.count(b"\n") == block.count(b"\r\n"):
             raise _Irregular
-        if feeds:
-            crlf = returns > 0
+        if block.endswith(b"\n"):
             if self._crlf not in (None, crlf):
                 raise _Irregular
             self._crlf = crlf
-        if block.startswith((b"\n", b"\r\n")) or b"\n\n" in block or b"\n\r\n" in block:
+        end = b"\r\n" if crlf else b"\n"
+        if block.startswith(end) or b"\n" + end in block:
             raise _Irregular
 
     def _quoted(self, block: bytes) -> None:
-        if any(text in block for text in (*self._beside, *self._quoted_words)):
+        beside = [
+            text for blank in self._blanks if blank in block for text in (blank + self._quote, self._quote + blank)
+        ]
+        if any(text in block for text in (*beside, *self._quoted_words)):
             raise _Irregular
-        lines = block.split(b"\n")
-        if not lines[-1]:
-            lines.pop()
-        for line in lines:
-            if line.count(self._quote) & 1:
-                self._open = not self._open
-            if self._open:
-                self._multiline = True
-            else:
-                self._records += 1
+        # only quotes and line feeds are left, and of the quotes between two line feeds none or one
+        marks = block.translate(None, self._not_marks).replace(self._quote * 2, b"")
+        parts = marks.split(self._quote)
+        outside, inside = (parts[1::2], parts[0::2]) if self._open else (parts[0::2], parts[1::2])
+        self._records += sum(part.count(b"\n") for part in outside)
+        self._multiline |= any(b"\n" in part for part in inside)
+        self._open ^= len(parts) % 2 == 0
+        self._records += not self._open and not block.endswith(b"\n")

@@ -138,6 +138,20 @@ def test_c07_a_good_partition_does_not_clear_the_failed_check_of_another(
     assert stored_checks(instance, "counts_reconcile") == {DAY: False, "2024-01-03": True}
 
 
+def test_c07_where_ranges_are_one_run_each_check_speaks_of_the_whole_table(
+    lake: Lake, instance: dg.DagsterInstance
+) -> None:
+    declaration = daily_table(backfill="range")
+    lake.land(DAY)
+    lake.land("2024-01-03")
+    assert run(lake, instance, declaration=declaration).success
+    complete = stored_checks(instance, "objects_complete")
+    assert complete == {None: False}, "the other date is unseen"
+
+    assert run(lake, instance, "2024-01-03", declaration=declaration).success
+    assert stored_checks(instance, "objects_complete") == {None: True}
+
+
 def test_nothing_to_do_triggers_nothing_and_keeps_partition_and_checks_green(
     lake: Lake, instance: dg.DagsterInstance
 ) -> None:
@@ -257,6 +271,7 @@ def test_o03_c03_a_range_is_one_load_with_the_counts_of_each_date(lake: Lake, in
     assert {m.metadata["bookmark_version"].value for m in materializations(result)} == {1}
     assert checks(result) and set(checks(result).values()) == {True}
     assert {e.partition for e in result.get_asset_check_evaluations()} == {None}
+    assert set(lake.recounts) == {(1001, None)}
 
 
 def test_a_range_with_nothing_to_do_observes_each_date(lake: Lake, instance: dg.DagsterInstance) -> None:

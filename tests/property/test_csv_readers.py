@@ -163,7 +163,8 @@ def test_nasty_files_read_the_same_in_every_way(
 
 
 @pytest.mark.chaos
-@settings(max_examples=3000, deadline=None)
+@pytest.mark.timeout(3600)
+@settings(max_examples=2000, deadline=None)
 @given(st.one_of(files(regular=True), files(regular=False)), BLOCKS)
 def test_files_read_the_same_in_every_way_for_long(
     session: Session, case: tuple[dict[str, Any], int, bytes], block: int

@@ -121,6 +121,7 @@ def test_a_commit_that_landed_and_was_reported_as_failed_doubles_nothing(
     meddle(services, monkeypatch, lose_the_answer)
     rebuild(history.standing, services)
     assert versions(contents(services, history.table_uuid)["files"]) == [1, 1, 2, 2, 3, 3]
+    assert len(services.catalog.load_table("lakehouse_ops.files").metadata.snapshots) == 2
 
 
 def test_who_loses_to_the_same_rows_does_not_add_them_again(

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import bz2
+import gzip
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from lakehouse.errors import UnreadableObject
+from lakehouse.model import ObjectDecision
+from lakehouse.stage import create_staging
+from tests.staging_values import DAY, MTIME, URI, Staging, declared, planned, staging
+
+
+def test_staging_tables_have_the_declared_columns_and_the_lineage() -> None:
+    with duckdb.connect() as con:
+        create_staging(con, declared({"id": "bigint", 'a"b': "decimal(12,2)", "t": "timestamptz"}))
+        described = {
+            table: [(name, kind) for name, kind, *_ in con.execute(f"DESCRIBE {table}").fetchall()]
+            for table in ("staged", "rejects")
+        }
+    assert described["staged"] == [
+        ("id", "BIGINT"),
+        ('a"b', "DECIMAL(12,2)"),
+        ("t", "TIMESTAMP WITH TIME ZONE"),
+        ("_source_file", "VARCHAR"),
+        ("_source_line", "BIGINT"),
+        ("_source_mtime", "TIMESTAMP WITH TIME ZONE"),
+        ("_source_date", "DATE"),
+    ]
+    assert described["rejects"] == [
+        ("uri", "VARCHAR"),
+        ("line_number", "BIGINT"),
+        ("column_name", "VARCHAR"),
+        ("reason", "VARCHAR"),
+        ("raw", "VARCHAR"),
+    ]
+
+
+def test_rows_carry_their_lineage(tmp_path: Path) -> None:
+    with staging(tmp_path, declared()) as session:
+        session.stage(b"id,v\n1,a\n")
+        lineage = session.con.execute(
+            "SELECT _source_file, _source_line, _source_mtime, _source_date FROM staged"
+        ).fetchall()
+    assert lineage == [(URI, 2, MTIME, DAY)]
+
+
+def test_objects_add_up_and_a_refused_one_leaves_nothing(tmp_path: Path) -> None:
+    first, second = planned("s3://landing/in/a'b.csv"), planned("s3://landing/in/b.csv")
+    with staging(tmp_path, declared({"id": "string", "n": "int"})) as session:
+        assert session.stage(b"id,n\n1,5\n2,abc\n", item=first).counts.rejected == 1
+        with pytest.raises(UnreadableObject):
+            session.stage(b"id,n,more\n1,5,6\n", item=second)
+        with pytest.raises(UnreadableObject):
+            session.stage(b"id,n\n" + b"1,5,6\n" * 30_000, item=second)
+        assert session.stage(b"id,n\n1,5\n", item=second).counts.read == 1
+        assert session.con.execute("SELECT count(*) FROM staged").fetchall() == [(2,)]
+        assert session.con.execute("SELECT uri, line_number FROM rejects").fetchall() == [(first.object.uri, 3)]
+
+
+def test_counts_do_not_depend_on_what_is_read(tmp_path: Path) -> None:
+    # C01: DuckDB's count(*) over a scan converts nothing and counts bad rows too
+    with staging(tmp_path, declared({"id": "int", "n": "int"})) as session:
+        counts = session.stage(b"id,n\n1,1\n2,x\n3,3\n").counts
+    assert (counts.read, counts.rejected, counts.staged) == (3, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("data", "named"),
+    [
+        (gzip.compress(b"id,v\n1,a\n"), "gzip is not available yet"),
+        (bz2.compress(b"id,v\n1,a\n"), "bzip2 is not available yet"),
+        (b"\x28\xb5\x2f\xfd....", "zstd is not available yet"),
+        ("id,v\n1,a\n".encode("utf-16"), "UTF-16 is not available yet"),
+        (b"PAR1....PAR1", "the file is parquet"),
+    ],
+)
+def test_foreign_content_is_refused_by_name(tmp_path: Path, data: bytes, named: str) -> None:
+    for format in ("csv", "jsonl"):
+        with staging(tmp_path, declared(format={"type": format})) as session:
+            with pytest.raises(UnreadableObject, match=named):
+                session.stage(data)
+            assert session.empty
+
+
+def test_text_that_begins_like_something_else_is_text(tmp_path: Path) -> None:
+    with staging(tmp_path, declared({"BZhours": "int", "PAR1": "int"}, key=["PAR1"])) as session:
+        assert session.stage(b"BZhours,PAR1\n1,2\n").rows == [(1, 2)]
+
+
+def _from_path(source: str, kind: str = "string") -> dict[str, object]:
+    return {"id": "string", "p": {"type": kind, "from_path": source}}
+
+
+@pytest.mark.parametrize(
+    ("folder", "value"),
+    [("p=S%C3%A3o%20Paulo", "São Paulo"), ("p=a+b", "a+b"), ("p=007", "007"), ("p=__HIVE_DEFAULT_PARTITION__", None)],
+)
+def test_folder_values_are_decoded_once(tmp_path: Path, folder: str, value: str | None) -> None:
+    # R29
+    with staging(tmp_path, declared(_from_path("p"))) as session:
+        assert session.stage(b"id\n1\n", item=planned(f"s3://landing/in/{folder}/x.csv")).rows == [("1", value)]
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_landing_date_becomes_a_column(tmp_path: Path, format: str) -> None:
+    data = b"id\n1\n" if format == "csv" else b'{"id": "1"}\n'
+    declaration = declared(_from_path("date", "date"), format={"type": format, "date_format": "%d/%m/%Y"})
+    with staging(tmp_path, declaration) as session:
+        assert session.stage(data).rows == [("1", date(2026, 8, 30))]
+
+
+@pytest.mark.parametrize(
+    ("declared_as", "item", "named"),
+    [
+        (_from_path("q"), planned(), "no folder q="),
+        (_from_path("p", "int"), planned("s3://landing/in/p=1x/x.csv"), "not a int.*column=p value='1x'"),
+        (_from_path("p"), planned("s3://landing/in/p=%FF/x.csv"), "not valid UTF-8"),
+        (_from_path("p"), planned("s3://landing/in/p=%00/x.csv"), "NUL"),
+        (_from_path("date", "date"), planned(day=None), "no landing date"),
+    ],
+)
+def test_path_that_does_not_say_the_value_refuses_the_object(
+    tmp_path: Path, declared_as: dict[str, object], item: ObjectDecision, named: str
+) -> None:
+    with staging(tmp_path, declared(declared_as)) as session, pytest.raises(UnreadableObject, match=named):
+        session.stage(b"id\n1\n", item=item)
+
+
+def test_column_in_path_and_file_is_refused_unless_ignored(tmp_path: Path) -> None:
+    item = planned("s3://landing/in/p=1/x.csv")
+    for format, data in (("csv", b"id,p\na,2\n"), ("jsonl", b'{"id": "a", "p": 2}')):
+        with staging(tmp_path, declared(_from_path("p"), format={"type": format})) as session:
+            with pytest.raises(UnreadableObject, match="come from its path.*'p'"):
+                session.stage(data, item=item)
+        ignoring = declared(_from_path("p"), format={"type": format}, unknown_columns="ignore")
+        with staging(tmp_path, ignoring) as session:
+            assert session.stage(data, item=item).rows == [("a", "1")]
+
+
+def test_null_folder_in_a_required_column_rejects_the_rows(tmp_path: Path) -> None:
+    columns = {"id": "string", "p": {"type": "int", "from_path": "p", "required": True}}
+    with staging(tmp_path, declared(columns)) as session:
+        result = session.stage(b"id\n1\n2\n", item=planned("s3://landing/in/p=__HIVE_DEFAULT_PARTITION__/x.csv"))
+    assert [(line, column, raw) for line, column, _, raw in result.rejects] == [(2, "p", "1"), (3, "p", "2")]
+
+
+@pytest.mark.parametrize("name", ["a[1].csv", "a*.csv", "a?.csv", "it's.csv", "x.csv.gz"])
+def test_local_names_are_no_patterns(tmp_path: Path, name: str) -> None:
+    (tmp_path / "ab.csv").write_bytes(b"id,v\n9,other\n")
+    with staging(tmp_path, declared()) as session:
+        session.path = tmp_path / name
+        assert session.stage(b"id,v\n1,a\n").rows == [("1", "a")]
+
+
+def test_zones_do_not_depend_on_the_session(tmp_path: Path) -> None:
+    # R15
+    declaration = declared({"id": "int", "t": "timestamptz"}, format={"timezone": "Europe/Paris"})
+    with duckdb.connect() as con:
+        con.execute("SET TimeZone = 'America/New_York'")
+        rows = Staging(con, tmp_path, declaration).stage(b"id,t\n1,2026-07-01 12:00:00\n").rows
+    assert rows == [(1, datetime(2026, 7, 1, 10, tzinfo=UTC))]
