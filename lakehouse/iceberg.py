@@ -10,6 +10,7 @@ import itertools
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,7 @@ from requests.adapters import HTTPAdapter
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 60.0
+PARALLEL_READS = 8
 MERGE_MANIFESTS_ABOVE = 50
 """Above this many manifests of one spec the small ones are merged, or reading the table slows with every batch."""
 
@@ -66,11 +68,17 @@ def live_manifests(table: Table, snapshot: Snapshot | None) -> tuple[LiveManifes
     """Every data manifest of a snapshot that still has live files; delete manifests are not in it."""
     if snapshot is None:
         return ()
-    return tuple(
-        LiveManifest(manifest, tuple(manifest.fetch_manifest_entry(io=table.io, discard_deleted=True)))
+    wanted = [
+        manifest
         for manifest in snapshot.manifests(io=table.io)
         if manifest.content == ManifestContent.DATA and (manifest.has_added_files() or manifest.has_existing_files())
-    )
+    ]
+
+    def read(manifest: ManifestFile) -> LiveManifest:
+        return LiveManifest(manifest, tuple(manifest.fetch_manifest_entry(io=table.io, discard_deleted=True)))
+
+    with ThreadPoolExecutor(PARALLEL_READS) as pool:
+        return tuple(pool.map(read, wanted))
 
 
 def has_delete_files(table: Table, snapshot: Snapshot | None) -> bool:
@@ -95,6 +103,7 @@ class _BatchSnapshot(_SnapshotProducer["_BatchSnapshot"]):
         properties: dict[str, str],
         manifests: Sequence[LiveManifest],
         removed: frozenset[str],
+        merge_above: int,
     ) -> None:
         super().__init__(
             operation,
@@ -105,6 +114,7 @@ class _BatchSnapshot(_SnapshotProducer["_BatchSnapshot"]):
         )
         self._base_manifests = manifests
         self._removed_paths = removed
+        self._merge_above = merge_above
         for entry in itertools.chain.from_iterable(m.entries for m in manifests):
             if entry.data_file.file_path in removed:
                 self._deleted_data_files.add(entry.data_file)
@@ -137,7 +147,7 @@ class _BatchSnapshot(_SnapshotProducer["_BatchSnapshot"]):
         for live in self._base_manifests:
             by_spec[live.manifest.partition_spec_id].append(live)
         for spec_id, lives in by_spec.items():
-            merge = len(lives) > MERGE_MANIFESTS_ABOVE
+            merge = len(lives) > self._merge_above
             for live in lives:
                 kept = [e for e in live.entries if e.data_file.file_path not in self._removed_paths]
                 if not kept:
@@ -173,6 +183,7 @@ def draft_snapshot(
     manifests: Sequence[LiveManifest],
     removed: frozenset[str] = frozenset(),
     added: Sequence[DataFile] = (),
+    merge_above: int = MERGE_MANIFESTS_ABOVE,
 ) -> SnapshotDraft:
     """Write the manifests of one snapshot on the table's current `main` and return the commit that would publish it.
 
@@ -187,6 +198,7 @@ def draft_snapshot(
         properties=dict(properties),
         manifests=manifests,
         removed=removed,
+        merge_above=merge_above,
     )
     for data_file in added:
         producer.append_data_file(data_file)

@@ -167,8 +167,8 @@ class _Load:
             self._builder.stands_at(snapshot_id=target.tag.snapshot_id if target.tag else None, table_rows=rows)
             try:
                 sync(standing_of(target), self._services)
-            except LakehouseError:
-                self._builder.ledger("behind")
+            except LakehouseError as error:
+                self._builder.ledger_behind(error)
 
     def _record(self, task: BatchTask, error: LakehouseError) -> None:
         """Leave evidence of an attempt that raised; if even that fails, the error itself is what counts."""

@@ -13,9 +13,6 @@ from uuid import UUID
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.manifest import DataFile
-from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import (
     AssertCurrentSchemaId,
@@ -27,7 +24,7 @@ from pyiceberg.table.update import (
 )
 
 from lakehouse import naming
-from lakehouse.catalog import ensure_namespace, load_table, translated
+from lakehouse.catalog import load_table, translated
 from lakehouse.errors import Detached, LakehouseError, OutcomeUnknown, RetryLater, TargetDamaged
 from lakehouse.faults import fault_point
 from lakehouse.iceberg import LiveManifest, SnapshotDraft, draft_snapshot
@@ -38,7 +35,6 @@ from lakehouse.target import Target, look, summary
 KEEP_FOR_EVER = 2**63 - 1
 """Max ref age of the tag in milliseconds: a table's own default would let another engine's expiry drop it."""
 SETTLE_POLLS = 10
-TABLE_PROPERTIES = {"format-version": "2", "write.parquet.compression-codec": "zstd"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +55,6 @@ class Published:
     """The snapshot that carries the batch; None if others committed first and the batch must be matched again."""
 
     snapshot_id: int | None
-
-
-def create_target(catalog: Catalog, name: str, *, schema: Schema, spec: PartitionSpec) -> Table:
-    """Create the table, or take the one that somebody else created meanwhile; the caller compares its schema."""
-    ensure_namespace(catalog, name.rpartition(".")[0])
-    with translated(f"table={name}"):
-        catalog.create_table_if_not_exists(name, schema=schema, partition_spec=spec, properties=TABLE_PROPERTIES)
-    table = load_table(catalog, name)
-    if table is None:
-        raise RetryLater(f"table {name} was dropped while it was created")
-    return table
 
 
 def publish(

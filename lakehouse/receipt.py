@@ -47,6 +47,7 @@ class ReceiptBuilder:
         self._snapshot_id: int | None = None
         self._table_rows: int | None = None
         self._ledger = "ok"
+        self._warnings: list[str] = []
 
     def planned(self, plan: Plan) -> None:
         """The newest plan counts the objects that were not read."""
@@ -69,8 +70,9 @@ class ReceiptBuilder:
     def raised(self, error: LakehouseError) -> None:
         self._error = error
 
-    def ledger(self, state: str) -> None:
-        self._ledger = state
+    def ledger_behind(self, error: LakehouseError) -> None:
+        self._ledger = "behind"
+        self._warnings.append(f"the load succeeded, the ledger is behind: {error.message}")
 
     def build(self, seconds: Mapping[str, float]) -> Receipt:
         state, exit_code, error, next_step = self._verdict()
@@ -92,7 +94,7 @@ class ReceiptBuilder:
             gates=_last_gates(self._results),
             seconds=dict(seconds),
             batches=tuple(self._batch(r) for r in shown),
-            warnings=self._plan.warnings if self._plan else (),
+            warnings=(*(self._plan.warnings if self._plan else ()), *self._warnings),
             error=error,
             exit_code=exit_code,
             table_rows=self._table_rows,

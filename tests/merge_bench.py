@@ -15,13 +15,14 @@ import duckdb
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 
+from lakehouse.create import ensure_table
 from lakehouse.declaration import Declaration, parse_declarations
 from lakehouse.engines.duckdb import open_session
 from lakehouse.iceberg import live_manifests
 from lakehouse.merge import Match, Superseded, WrittenFiles, match_target, supersede, write_files
 from lakehouse.model import Reference, RowCounts
 from lakehouse.naming import quote_name
-from lakehouse.publish import Change, create_target, publish
+from lakehouse.publish import Change, publish
 from lakehouse.schema import target_schema, target_spec
 from lakehouse.target import look
 from tests.declaration_text import document
@@ -70,7 +71,14 @@ class Bench:
             "bench", uri=f"sqlite:///{self.folder}/catalog.db", warehouse=f"file://{self.folder}/warehouse"
         )
         schema = target_schema(self.declaration)
-        create_target(self.catalog, self.declaration.table, schema=schema, spec=target_spec(self.declaration, schema))
+        ensure_table(
+            self.catalog,
+            self.declaration.table,
+            schema=schema,
+            spec=target_spec(self.declaration, schema),
+            properties={"format-version": "2"},
+            pause=lambda _seconds: None,
+        )
 
     def merge(self, rows: Sequence[Row]) -> Merged:
         table = self.catalog.load_table(self.declaration.table)

@@ -15,12 +15,13 @@ from lakehouse.batch.counting import Counted, count_batch
 from lakehouse.batch.stopwatch import Stopwatch
 from lakehouse.bookmark import LOAD, needs_checkpoint, next_chain, seen_after
 from lakehouse.catalog import translated
+from lakehouse.create import ensure_table
 from lakehouse.errors import CountsDiffer, RetryLater
 from lakehouse.faults import fault_point
 from lakehouse.iceberg import LiveManifest, live_manifests
 from lakehouse.merge import Match, WrittenFiles, match_target, write_files
 from lakehouse.model import DateCounts, Equation, FileCounts, GateResult, Manifest, ObjectOutcome, Reference, RowCounts
-from lakehouse.publish import Change, create_target, publish
+from lakehouse.publish import Change, publish
 from lakehouse.reconcile import batch_equations
 from lakehouse.schema import check_fit, target_schema, target_spec
 from lakehouse.services import Services
@@ -30,6 +31,7 @@ from lakehouse.target import Target, look, refuse_what_we_cannot_merge
 if TYPE_CHECKING:
     from lakehouse.batch.run import BatchTask
 
+TABLE_PROPERTIES = {"format-version": "2", "write.parquet.compression-codec": "zstd"}
 STALE_ATTEMPT_SECONDS = 3600.0
 """An attempt older than this looks whether its files still exist before it commits (DESIGN §3)."""
 
@@ -127,7 +129,14 @@ def _existing_or_new(task: BatchTask, services: Services) -> Target:
     if target.table is None:
         schema = target_schema(task.declaration)
         spec = target_spec(task.declaration, schema)
-        table = create_target(services.catalog, task.declaration.table, schema=schema, spec=spec)
+        table = ensure_table(
+            services.catalog,
+            task.declaration.table,
+            schema=schema,
+            spec=spec,
+            properties=TABLE_PROPERTIES,
+            pause=services.pause,
+        )
         target = look(task.declaration.table, task.declaration.context, table)
         if target.tag is not None:
             raise RetryLater(f"table {target.name} was created and loaded by somebody else meanwhile")

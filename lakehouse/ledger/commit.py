@@ -28,6 +28,8 @@ from lakehouse.catalog import translate
 from lakehouse.errors import ConfigurationError
 from lakehouse.iceberg import LiveManifest, draft_snapshot
 
+MERGE_MANIFESTS_ABOVE = 10
+"""Every batch of every table adds a manifest, and each commit reads them all: merge them early."""
 KEEP_SNAPSHOTS = 20
 """The ledger's own history: without a bound, every commit would write a longer metadata file than the one before."""
 
@@ -55,7 +57,13 @@ def commit_rows(
     )
     if added or removed:
         draft = draft_snapshot(
-            table, commit_uuid=commit_uuid, properties=head, manifests=live, removed=removed, added=added
+            table,
+            commit_uuid=commit_uuid,
+            properties=head,
+            manifests=live,
+            removed=removed,
+            added=added,
+            merge_above=MERGE_MANIFESTS_ABOVE,
         )
         updates = (*draft.updates, *updates, *_expired(table))
     try:

@@ -10,6 +10,7 @@ C08), so the body reports their evaluations itself.
 No `from __future__ import annotations` here: Dagster reads the annotations of the body.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -124,8 +125,6 @@ def _ingest(
     config: LoadConfig,
     keys: Sequence[str],
 ) -> Receipt:
-    import time
-
     scheduled = context.run.tags.get(TRIGGER) == SCHEDULE
     try:
         request = load_request(config, keys=keys, run_id=context.run.run_id, scheduled=scheduled)

@@ -157,7 +157,7 @@ def receipt_text(receipt: Receipt) -> str:
         f"snapshot_id={receipt.snapshot_id}",
         f"objects: {objects}",
         f"rows: {rows}",
-        *(f"gate {g.name}: value={g.value} limit={g.limit} {g.detail}" for g in receipt.gates if not g.passed),
+        *(f"gate {g.name}: value={g.value} limit={g.limit} {g.detail}".rstrip() for g in receipt.gates if not g.passed),
         *(f"warning: {warning}" for warning in receipt.warnings),
     ]
     if receipt.error:

@@ -48,7 +48,7 @@ def text_cell(column: Column, text: str, *, rules: CastRules, blank_is_null: boo
     given = "false"
     if column.type.name != "string":
         given = f"trim({text}, {BLANKS}) <> ''" if blank_is_null else f"{text} IS NOT NULL"
-    return Cell(column, cast(column.type, text, rules), given, f"not a {column.type}")
+    return Cell(column, cast(column.type, text, rules), given, f"not a valid {column.type}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ class _Reader:
         if problem := damage(raw):
             return SourceRow(number, shown[:_RAW_KEPT] if len(raw) > MAX_RECORD else shown, problem=problem)
         try:
-            found = _DECODER.decode(raw.decode())
+            found = _DECODER.decode(shown.decode())
         except json.JSONDecodeError as error:
             return SourceRow(number, shown, problem=f"not JSON at character {error.pos + 1}: {error.msg.lower()}")
         except _Refused as error:

@@ -27,7 +27,8 @@ def read_parquet(sink: Sink, path: Path) -> None:
     Raises UnreadableObject if it is broken, its columns are not the declared ones, or a type would lose something.
     """
     try:
-        file = pq.ParquetFile(path)
+        # DuckDB reads an INT96 as microseconds, so that is what its type is
+        file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
         schema = file.schema_arrow
     except _BROKEN as error:
         raise _broken(sink, error) from None
@@ -98,8 +99,8 @@ def _refuse_lost_nanoseconds(sink: Sink, path: Path, file: pq.ParquetFile, found
     if not names:
         return
     try:
-        with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as cut:
-            for whole, short in zip(file.iter_batches(columns=names), cut.iter_batches(columns=names), strict=True):
+        with pq.ParquetFile(path, coerce_int96_timestamp_unit="ns") as exact:
+            for short, whole in zip(file.iter_batches(columns=names), exact.iter_batches(columns=names), strict=True):
                 for name in names:
                     nanos, micros = whole[name].cast(pa.int64()), short[name].cast(pa.int64())
                     # both may wrap around for far years, their difference does not

@@ -146,7 +146,7 @@ class Sink:
         (row,) = self.con.execute(f"SELECT ({value}) IS NULL").fetchall()
         if row[0]:
             raise UnreadableObject(
-                f"the path's value is not a {column.type}: uri={self.uri} column={column.name} value={text!r}"
+                f"the path's value is not a valid {column.type}: uri={self.uri} column={column.name} value={text!r}"
             )
         return Cell(column, value)
 

@@ -105,6 +105,16 @@ def test_two_partitions_and_their_checks(project: Project) -> None:
     assert len(outcomes) == 6 and not any(outcome.fails for outcome in outcomes)
 
 
+def test_d17_an_empty_prefix_is_a_success_and_makes_no_table(project: Project) -> None:
+    result = project.run_date(DAY_1)
+
+    assert result.success and project.rows(result) == {str(DAY_1): 0}
+    evaluations = {e.check_name: e for e in result.get_asset_check_evaluations()}
+    assert all(evaluation.passed for evaluation in evaluations.values())
+    assert "0 = 0" in str(evaluations["counts_reconcile"].description)
+    assert not project.lake.stack.catalog().table_exists(project.lake.table)
+
+
 def test_d17_an_empty_day_is_materialized_and_publishes_nothing(project: Project) -> None:
     project.lake.put(DAY_1, "a.csv", csv(order(1)))
     project.run_date(DAY_1)

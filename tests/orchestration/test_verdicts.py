@@ -96,6 +96,11 @@ def test_counts_and_keys_show_both_sides() -> None:
     )
 
 
+def test_a_table_that_does_not_exist_yet_has_unique_keys() -> None:
+    nothing = Recount(None, (Equation("table: rows = published rows", 0, 0),))
+    assert keys_verdict(nothing).passed and "0 = 0" in keys_verdict(nothing).description
+
+
 def test_a_recount_that_compared_nothing_proves_nothing() -> None:
     assert not keys_verdict(Recount(7, (Equation("date: rows = gained - lost", 3, 3, DAY),))).passed
 

@@ -117,7 +117,7 @@ def test_landing_date_becomes_a_column(tmp_path: Path, format: str) -> None:
     ("declared_as", "item", "named"),
     [
         (_from_path("q"), planned(), "no folder q="),
-        (_from_path("p", "int"), planned("s3://landing/in/p=1x/x.csv"), "not a int.*column=p value='1x'"),
+        (_from_path("p", "int"), planned("s3://landing/in/p=1x/x.csv"), "not a valid int.*column=p value='1x'"),
         (_from_path("p"), planned("s3://landing/in/p=%FF/x.csv"), "not valid UTF-8"),
         (_from_path("p"), planned("s3://landing/in/p=%00/x.csv"), "NUL"),
         (_from_path("date", "date"), planned(day=None), "no landing date"),
@@ -134,7 +134,7 @@ def test_column_in_path_and_file_is_refused_unless_ignored(tmp_path: Path) -> No
     item = planned("s3://landing/in/p=1/x.csv")
     for format, data in (("csv", b"id,p\na,2\n"), ("jsonl", b'{"id": "a", "p": 2}')):
         with staging(tmp_path, declared(_from_path("p"), format={"type": format})) as session:
-            with pytest.raises(UnreadableObject, match="come from its path.*'p'"):
+            with pytest.raises(UnreadableObject, match=r"come from its path.*'p'"):  # noqa: SIM117
                 session.stage(data, item=item)
         ignoring = declared(_from_path("p"), format={"type": format}, unknown_columns="ignore")
         with staging(tmp_path, ignoring) as session:

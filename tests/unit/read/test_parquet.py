@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakehouse.errors import UnreadableObject
+from tests.staging_values import Result, Staging, declared
+
+Stage = Callable[..., Result]
+
+
+def naive(*parts: int) -> datetime:
+    """A time without a zone."""
+    return datetime(*parts)  # type: ignore[arg-type, misc]  # noqa: DTZ001
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with duckdb.connect() as con:
+
+        def run(data: pa.Table | bytes, columns: dict[str, Any] | None = None, **changes: Any) -> Result:
+            options = changes.pop("write", {})
+            format = {"type": "parquet", **changes.pop("format", {})}
+            staging = Staging(con, tmp_path, declared(columns, format=format, **changes))
+            if isinstance(data, bytes):
+                staging.path.write_bytes(data)
+            else:
+                pq.write_table(data, staging.path, **options)
+            try:
+                return staging.stage_file()
+            except UnreadableObject:
+                assert staging.empty
+                raise
+
+        yield run
+
+
+def one(kind: pa.DataType, *values: Any) -> pa.Table:
+    return pa.table({"id": pa.array(range(len(values)), pa.int64()), "v": pa.array(values, kind)})
+
+
+def test_columns_are_matched_by_name(stage: Stage) -> None:
+    table = pa.table({"price": [5.5], "id": ["a"], "qty": pa.array([9], pa.int32())})
+    assert stage(table, {"id": "string", "qty": "long", "price": "double", "more": "date"}).rows == [
+        ("a", 9, 5.5, None)
+    ]
+
+
+NOON = naive(2026, 7, 1, 12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "declared_as", "value"),
+    [
+        (pa.int32(), 7, "long", 7),
+        (pa.uint32(), 2**32 - 1, "long", 2**32 - 1),
+        (pa.int8(), 7, "float", 7.0),
+        (pa.int32(), 7, "double", 7.0),
+        (pa.int64(), 7, "decimal(21,2)", Decimal("7.00")),
+        (pa.uint64(), 2**64 - 1, "decimal(20,0)", Decimal(2**64 - 1)),
+        (pa.float32(), 0.5, "double", 0.5),
+        (pa.decimal128(10, 2), Decimal("1.10"), "decimal(12,2)", Decimal("1.10")),
+        (pa.bool_(), True, "boolean", True),
+        (pa.large_string(), " 007", "string", " 007"),
+        (pa.dictionary(pa.int32(), pa.string()), "x", "string", "x"),
+        (pa.null(), None, "date", None),
+        (pa.binary(), b"\xff", "binary", b"\xff"),
+        (pa.binary(2), b"ab", "binary", b"ab"),
+        (pa.uuid(), UUID(int=5).bytes, "uuid", UUID(int=5)),
+        (pa.date32(), date(2026, 1, 5), "date", date(2026, 1, 5)),
+        (pa.time32("ms"), time(1, 2, 3), "time", time(1, 2, 3)),
+        (pa.timestamp("ms"), NOON, "timestamp", NOON),
+        (pa.timestamp("us", tz="Europe/Paris"), NOON.replace(tzinfo=UTC), "timestamptz", NOON.replace(tzinfo=UTC)),
+        (pa.timestamp("us"), NOON, "timestamptz", NOON.replace(hour=10, tzinfo=UTC)),
+    ],
+)
+def test_types_widen(stage: Stage, kind: pa.DataType, given: Any, declared_as: str, value: Any) -> None:
+    # R06, R07
+    result = stage(one(kind, given, None), {"id": "long", "v": declared_as}, format={"timezone": "Europe/Paris"})
+    assert result.rows == [(0, value), (1, None)]
+    assert type(result.rows[0][1]) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "declared_as"),
+    [
+        (pa.int64(), 7, "int"),
+        (pa.uint32(), 7, "int"),
+        (pa.int64(), 7, "double"),
+        (pa.int32(), 7, "decimal(9,0)"),
+        (pa.int32(), 7, "string"),
+        (pa.float64(), 0.5, "float"),
+        (pa.float64(), 0.5, "decimal(10,2)"),
+        (pa.decimal128(12, 2), Decimal("1.10"), "decimal(10,2)"),
+        (pa.decimal128(10, 3), Decimal("1.10"), "decimal(10,2)"),
+        (pa.string(), "7", "int"),
+        (pa.binary(), b"a", "string"),
+        (pa.timestamp("us", tz="UTC"), NOON.replace(tzinfo=UTC), "timestamp"),
+        (pa.timestamp("us"), NOON, "date"),
+        (pa.date32(), date(2026, 1, 5), "timestamp"),
+        (pa.duration("us"), 5, "long"),
+        (pa.list_(pa.int64()), [1], "string"),
+    ],
+)
+def test_types_that_would_lose_something_refuse_the_file(
+    stage: Stage, kind: pa.DataType, given: Any, declared_as: str
+) -> None:
+    with pytest.raises(UnreadableObject) as caught:
+        stage(one(kind, given), {"id": "long", "v": declared_as})
+    assert f"column='v' file={pq_type(kind)} declared={declared({'v': declared_as}, key=['v']).columns[0].type}" in str(
+        caught.value
+    )
+
+
+def pq_type(kind: pa.DataType) -> str:
+    return str(kind).replace("item:", "element:")
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared_as"),
+    [
+        (pa.timestamp("ns"), "timestamp"),
+        (pa.timestamp("ns"), "timestamptz"),
+        (pa.timestamp("ns", tz="UTC"), "timestamptz"),
+        (pa.time64("ns"), "time"),
+    ],
+)
+def test_nanoseconds_that_would_be_lost_are_rejects(stage: Stage, kind: pa.DataType, declared_as: str) -> None:
+    # V05
+    table = pa.table({"id": [0, 1, 2], "v": pa.array([1000, 1001, None], pa.int64()).cast(kind)})
+    result = stage(table, {"id": "long", "v": declared_as})
+    assert [row[0] for row in result.rows] == [0, 2]
+    ((line, column, reason, raw),) = result.rejects
+    assert (line, column, reason) == (2, "v", f"v: the value does not fit a {declared_as} exactly")
+    assert raw is not None and '"id":"1"' in raw and ".000001001" in raw
+
+
+def test_old_int96_timestamps(stage: Stage) -> None:
+    far = naive(9999, 12, 31)
+    old = {"use_deprecated_int96_timestamps": True}
+    columns = {"id": "long", "v": "timestamp"}
+    assert stage(one(pa.timestamp("us"), NOON, far, None), columns, write=old).rows == [(0, NOON), (1, far), (2, None)]
+    lost = pa.table({"id": [0], "v": pa.array([1001], pa.int64()).cast(pa.timestamp("ns"))})
+    with pytest.raises(UnreadableObject, match=r"below a microsecond.*column='v'"):
+        stage(lost, columns, write=old)
+
+
+def test_gap_and_missing_keys_are_rejects(stage: Stage) -> None:
+    # V02
+    table = pa.table(
+        {"id": ["a", None, "c"], "v": pa.array([NOON, NOON, naive(2026, 3, 29, 2, 30)], pa.timestamp("us"))}
+    )
+    result = stage(table, {"id": "string", "v": "timestamptz"}, format={"timezone": "Europe/Paris"})
+    assert [row[0] for row in result.rows] == ["a"]
+    assert [(line, column) for line, column, *_ in result.rejects] == [(2, "id"), (3, "v")]
+    assert result.rejects[0][3] == '{"id":null,"v":"2026-07-01 12:00:00"}'
+
+
+@pytest.mark.parametrize(
+    ("table", "named"),
+    [
+        (pa.table({"id": ["a"], "v": ["b"], "extra": [1]}), "unknown columns.*'extra'"),  # R05
+        (pa.table({"v": ["b"]}), "missing columns.*'id'"),
+        (pa.table({"id": ["a"], "ID": ["b"]}), "'id','ID'"),
+        (pa.table([["a"], ["b"], ["c"]], names=["id", "v", "v"]), "'v','v'"),
+        (b"id,v\n1,a\n", "not parquet"),
+        (b"PAR1PAR1", "broken"),
+    ],
+)
+def test_file_that_does_not_fit_is_refused(stage: Stage, table: pa.Table | bytes, named: str) -> None:
+    with pytest.raises(UnreadableObject, match=named):
+        stage(table)
+
+
+def test_names_are_data(stage: Stage) -> None:
+    names = ["line", 'a"b', "p0", "x'); --", "file_row_number"]
+    table = pa.table({"id": ["k", None], **{name: [name, name] for name in names}})
+    result = stage(table, {"id": "string", **dict.fromkeys(names, "string")})
+    assert result.rows == [("k", *names)]
+    assert result.rejected_lines == [2]
+
+
+def test_rows_keep_their_numbers_over_row_groups(stage: Stage) -> None:
+    count = 5000
+    result = stage(one(pa.int64(), *range(count)), {"id": "long", "v": "long"}, write={"row_group_size": 700})
+    assert (result.lines[0], result.lines[-1]) == (1, count)
+    assert all(line == id + 1 for line, (id, _) in zip(result.lines, result.rows, strict=True))
+
+
+def test_no_rows_is_no_problem(stage: Stage) -> None:
+    assert stage(one(pa.int64()), {"id": "long", "v": "long"}).counts.read == 0
+
+
+@pytest.mark.parametrize("damage", ["cut", "zeros", "noise"])
+def test_broken_files_are_refused(stage: Stage, tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "whole.parquet"
+    pq.write_table(pa.table({"id": [str(i) * 5 for i in range(20_000)]}), path, row_group_size=5000)
+    data = bytearray(path.read_bytes())
+    if damage == "cut":
+        del data[len(data) // 2 :]
+    elif damage == "zeros":
+        data[200:400] = bytes(200)
+    else:
+        data[5:60] = b"\xa5" * 55
+    with pytest.raises(UnreadableObject, match="broken"):
+        stage(bytes(data), {"id": "string"})
