@@ -19,10 +19,10 @@ def lake(stack: Any, tmp_path: Path) -> Lake:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("key: [order_id]", "keys: [order_id]", "defs.yaml:20:3: keys:"),
-        ("customer_id: string", "customer_id: strng", "defs.yaml:13:18: columns.customer_id"),
+        ("key: [order_id]", "keys: [order_id]", "defs.yaml:16:3: keys: unknown field; did you mean key?"),
+        ("customer_id: string", "customer_id: strng", "defs.yaml:12:18: columns.customer_id: unknown type"),
         ("key: [order_id]", "key: [nothing]", "nothing"),
-        ("start_date: 2026-08-30", "start_date: 2026-08-30\n  key: [order_id]", "key"),
+        ("start_date: 2026-08-30", "start_date: 2026-08-30\n  key: [order_id]", "duplicate key, first on line 16"),
         ("order_by: [order_time]", "order_by: [order_time]\n  write: append", "not available yet"),
     ],
     ids=["unknown field", "bad type", "missing key column", "duplicate key", "later feature"],

@@ -133,9 +133,10 @@ def test_path_that_does_not_say_the_value_refuses_the_object(
 def test_column_in_path_and_file_is_refused_unless_ignored(tmp_path: Path) -> None:
     item = planned("s3://landing/in/p=1/x.csv")
     for format, data in (("csv", b"id,p\na,2\n"), ("jsonl", b'{"id": "a", "p": 2}')):
-        with staging(tmp_path, declared(_from_path("p"), format={"type": format})) as session:
-            with pytest.raises(UnreadableObject, match=r"come from its path.*'p'"):  # noqa: SIM117
-                session.stage(data, item=item)
+        declaration = declared(_from_path("p"), format={"type": format})
+        named = "come from its path.*'p'"
+        with staging(tmp_path, declaration) as session, pytest.raises(UnreadableObject, match=named):
+            session.stage(data, item=item)
         ignoring = declared(_from_path("p"), format={"type": format}, unknown_columns="ignore")
         with staging(tmp_path, ignoring) as session:
             assert session.stage(data, item=item).rows == [("a", "1")]

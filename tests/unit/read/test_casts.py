@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -22,7 +23,7 @@ REFUSED = None
 
 def naive(*parts: int) -> datetime:
     """A time without a zone."""
-    return datetime(*parts)  # type: ignore[arg-type, misc]  # noqa: DTZ001
+    return datetime(*parts)  # type: ignore[arg-type]  # noqa: DTZ001
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +140,7 @@ def test_value_is_kept_or_refused(con: duckdb.DuckDBPyConnection, kind: str, tex
 
 
 PARIS, PARIS_EARLIER = CastRules(timezone="Europe/Paris"), CastRules(timezone="Europe/Paris", dst_overlap="earlier")
-HOWE = {"timezone": "Australia/Lord_Howe"}
+HOWE, HOWE_EARLIER = (replace(rules, timezone="Australia/Lord_Howe") for rules in (PARIS, PARIS_EARLIER))
 
 
 @pytest.mark.parametrize(
@@ -152,8 +153,8 @@ HOWE = {"timezone": "Australia/Lord_Howe"}
         ("2026-03-29 02:30:00", PARIS_EARLIER, REFUSED),
         ("2026-10-25 02:30:00", PARIS, datetime(2026, 10, 25, 1, 30, tzinfo=UTC)),
         ("2026-10-25 02:30:00", PARIS_EARLIER, datetime(2026, 10, 25, 0, 30, tzinfo=UTC)),
-        ("2026-04-05 01:45:00", CastRules(**HOWE), datetime(2026, 4, 4, 15, 15, tzinfo=UTC)),
-        ("2026-04-05 01:45:00", CastRules(**HOWE, dst_overlap="earlier"), datetime(2026, 4, 4, 14, 45, tzinfo=UTC)),
+        ("2026-04-05 01:45:00", HOWE, datetime(2026, 4, 4, 15, 15, tzinfo=UTC)),
+        ("2026-04-05 01:45:00", HOWE_EARLIER, datetime(2026, 4, 4, 14, 45, tzinfo=UTC)),
     ],
 )
 def test_times_without_offset_are_of_the_declared_zone(

@@ -151,7 +151,7 @@ def test_header_alone_is_no_row(stage: Stage, data: bytes) -> None:
 def test_null_words_count_where_they_are_not_quoted(stage: Stage) -> None:
     # R11: one list for every way to read
     data = b'id,v\n1,NULL\n2,""\n3,\n4,N/A\n5,\\N\n6,"NULL"\n'
-    words = {"null_values": ["", "NULL"]}
+    words: dict[str, Any] = {"null_values": ["", "NULL"]}
     assert [v for _, v in stage(data, format=words).rows] == [None, None, None, "N/A", "\\N", "NULL"]
     words["quoted_empty"] = "text"
     assert [v for _, v in stage(data, format=words).rows] == [None, "", None, "N/A", "\\N", "NULL"]
