@@ -18,6 +18,7 @@ from lakehouse.errors import ConfigurationError, Unavailable
 from lakehouse.stack import (
     DEFAULT_PORTS,
     Stack,
+    StackPorts,
     conflicting_variables,
     running_stack,
     stack_environment,
@@ -31,11 +32,11 @@ _STOP_SECONDS = 30.0
 _POLL_SECONDS = 0.2
 
 
-def run_dev(directory: Path, port: int) -> int:
+def run_dev(directory: Path, port: int, *, stack_ports: StackPorts = DEFAULT_PORTS) -> int:
     """Run stack and Dagster UI in the foreground; state lies in `directory`, the UI answers on `port` of 127.0.0.1.
 
-    Returns 0 after Ctrl-C or SIGTERM, Dagster's own exit code if it ended by itself. A stack that ran before is used
-    and left running. Raises ConfigurationError for a taken port or a folder without `workspace.yaml`.
+    Returns 0 after Ctrl-C or SIGTERM, Dagster's own exit code if it ended by itself. A stack that ran before is used,
+    on its own ports, and left running. Raises ConfigurationError for a taken port or a folder without `workspace.yaml`.
     """
     directory = directory.absolute()
     home = _prepare_home(directory)
@@ -43,7 +44,7 @@ def run_dev(directory: Path, port: int) -> int:
         raise ConfigurationError(
             f"the Dagster UI cannot start: in use on {ADDRESS}: port={port}", next="make dev PORT=3001"
         )
-    with _stop_signal() as stop, _stack_for(directory / "stack") as stack:
+    with _stop_signal() as stop, _stack_for(directory / "stack", stack_ports) as stack:
         return 0 if stop.is_set() else _run_dagster(_environment(stack, home), port, stop)
 
 
@@ -60,9 +61,9 @@ def _stop_signal() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def _stack_for(directory: Path) -> Iterator[Stack]:
+def _stack_for(directory: Path, ports: StackPorts) -> Iterator[Stack]:
     before = running_stack(directory)
-    stack = start_stack(directory, DEFAULT_PORTS)
+    stack = start_stack(directory, ports)
     _say(f"local stack: S3 {stack.s3_endpoint}, catalog {stack.catalog_uri}")
     try:
         yield stack

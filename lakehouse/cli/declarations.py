@@ -29,5 +29,5 @@ def validate(as_json: AsJson = False) -> None:
         for line in mistakes:
             error_console().print(line, markup=False)
         if not mistakes:
-            console().print(f"{len(good)} declarations, no mistake")
+            console().print(f"{len(good)} declaration{'' if len(good) == 1 else 's'}, no mistake")
     raise typer.Exit(2 if mistakes else 0)

@@ -184,3 +184,60 @@ def test_a_column_added_by_another_engine_keeps_older_files_readable(bench: Benc
     bench.declaration = declare(columns=columns)
     bench.merge([Row({"id": 1, "amount": 5.0, "t": at(3), "day": date(2026, 8, 30), "extra": 7}, 1)])
     assert {r["id"]: (r["amount"], r["extra"]) for r in bench.rows()} == {1: (5.0, 7), 2: (2.0, None)}
+
+
+KEYS: dict[str, tuple[Any, Any]] = {
+    "boolean": (True, False),
+    "int": (-5, 7),
+    "bigint": (-(2**62), 2**62),
+    "'decimal(20,4)'": (Decimal("-1.5000"), Decimal("12345678901234.0001")),
+    "date": (date(1960, 2, 29), date(2026, 1, 1)),
+    "time": (datetime(2026, 1, 1, 0, 0, 1).time(), datetime(2026, 1, 1, 23, 59).time()),  # noqa: DTZ001
+    "timestamp": (datetime(1969, 1, 1), datetime(2026, 1, 1, 1, 1, 1, 1)),  # noqa: DTZ001
+    "timestamptz": (at(0), at(1)),
+    "string": ("", "a much longer text than sixteen characters, é and 日本"),
+    "uuid": ("00000000-0000-0000-0000-000000000001", "ffffffff-0000-0000-0000-000000000001"),
+    "binary": (b"", b"\xff" * 20),
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_every_key_type_is_found_again(tmp_path: Path, kind: str) -> None:
+    """The bounds in the manifests must never prune a file that holds the key."""
+    bench = Bench(declare(columns=f"{{id: {kind}, n: double, t: timestamptz}}"), tmp_path)
+    batch = [Row({"id": key, "n": 1.0, "t": at(0)}, line) for line, key in enumerate(KEYS[kind])]
+    bench.merge(batch)
+    assert bench.merge(batch).match.counts.unchanged == 2
+    for key in KEYS[kind]:
+        assert bench.merge([Row({"id": key, "n": 2.0, "t": at(5)}, 9)]).match.counts.updated == 1
+    assert [r["n"] for r in bench.rows()] == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "stored"),
+    [
+        ("year(t)", at(0), 56),
+        ("month(t)", at(0), 56 * 12 + 7),
+        ("day(t)", at(0), date(2026, 8, 30)),
+        ("hour(t)", datetime(1969, 12, 31, 23, 30, tzinfo=UTC), -1),
+        ("year(t)", datetime(1969, 12, 31, 23, 30, tzinfo=UTC), -1),
+        ("month(t)", datetime(1969, 12, 31, 23, 30, tzinfo=UTC), -1),
+        ("day(t)", datetime(1969, 12, 31, 23, 30, tzinfo=UTC), date(1969, 12, 31)),
+    ],
+)
+def test_partition_values_are_iceberg_s(tmp_path: Path, field: str, value: datetime, stored: Any) -> None:
+    bench = Bench(declare(partition_by=f"['{field}']"), tmp_path)
+    bench.merge([Row({"id": 1, "n": 1.0, "t": value, "day": date(2026, 8, 30)}, 1)])
+    table = bench.catalog.load_table("analytics.orders")
+    (partition,) = table.inspect.partitions().to_pylist()
+    assert list(partition["partition"].values()) == [stored]
+    shown = table.scan(row_filter=f"t >= '{value.isoformat()}'").to_arrow()
+    assert shown.num_rows == 1
+
+
+@pytest.mark.parametrize(("width", "value", "stored"), [(10, 23, 20), (10, -1, -10), (10, -10, -10)])
+def test_truncated_integers_round_down(tmp_path: Path, width: int, value: int, stored: int) -> None:
+    bench = Bench(declare(partition_by=f"['truncate({width}, id)']"), tmp_path)
+    bench.merge([row(1, value, 1.0, 0)])
+    (partition,) = bench.catalog.load_table("analytics.orders").inspect.partitions().to_pylist()
+    assert list(partition["partition"].values()) == [stored]
