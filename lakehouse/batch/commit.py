@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
 
 from lakehouse.attempt import rejects_parquet
 from lakehouse.batch.counting import Counted, count_batch
 from lakehouse.batch.stopwatch import Stopwatch
+from lakehouse.batch.task import BatchTask
 from lakehouse.bookmark import LOAD, needs_checkpoint, next_chain, seen_after
 from lakehouse.catalog import translated
 from lakehouse.create import ensure_table
@@ -27,9 +27,6 @@ from lakehouse.schema import check_fit, target_schema, target_spec
 from lakehouse.services import Services
 from lakehouse.state import attempt_folder, walk, write_checkpoint, write_manifest, write_rejects
 from lakehouse.target import Target, look, refuse_what_we_cannot_merge
-
-if TYPE_CHECKING:
-    from lakehouse.batch.run import BatchTask
 
 TABLE_PROPERTIES = {"format-version": "2", "write.parquet.compression-codec": "zstd"}
 STALE_ATTEMPT_SECONDS = 3600.0

@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +28,7 @@ from lakehouse.batch.commit import Committed, commit_batch
 from lakehouse.batch.measure import measure
 from lakehouse.batch.staging import Staged, stage_objects
 from lakehouse.batch.stopwatch import Stopwatch
+from lakehouse.batch.task import BatchTask
 from lakehouse.engines.duckdb import open_session
 from lakehouse.errors import ConfigurationError
 from lakehouse.faults import fault_point
@@ -38,35 +38,18 @@ from lakehouse.model import (
     DateCounts,
     FileCounts,
     GateResult,
-    Mode,
     ObjectDecision,
     ObjectOutcome,
     Reference,
     RowCounts,
     State,
 )
-from lakehouse.position import Position
 from lakehouse.services import Services
 from lakehouse.state import write_rejects
 from lakehouse.storage import Storage
 
 if TYPE_CHECKING:
-    from lakehouse.declaration import Declaration
-
-
-@dataclass(frozen=True, slots=True)
-class BatchTask:
-    """One batch of a plan on one position of its bookmark; `now` is when the load took its listing."""
-
-    declaration: Declaration
-    position: Position
-    objects: tuple[ObjectDecision, ...]
-    batch_id: str
-    attempt_id: str
-    run_id: str
-    mode: Mode
-    scheduled: bool
-    now: datetime
+    pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lakehouse.storage.interface import Storage, open_storage, split_uri
+from lakehouse.storage.interface import Storage
+from lakehouse.storage.open import open_storage, split_uri
 from lakehouse.storage.patience import Patience
 
 __all__ = ["Patience", "Storage", "open_storage", "split_uri"]
