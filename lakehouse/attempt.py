@@ -84,16 +84,25 @@ def rejects_parquet(con: duckdb.DuckDBPyConnection, folder: Path) -> bytes | Non
     return path.read_bytes()
 
 
-def export_staging(con: duckdb.DuckDBPyConnection, storage: Storage, prefix: str, folder: Path) -> str:
-    """Copy the staged rows of a blocked batch to the state folder, so that they can be looked at; returns the URI."""
+def export_staging(con: duckdb.DuckDBPyConnection, storage: Storage, *, root: str, place: str, folder: Path) -> str:
+    """Copy the staged rows of a blocked batch to `place` below `root`, so that they can be looked at; returns the URI.
+
+    A marker says that there is something to clear later: without it, every load would pay for a listing.
+    """
     path = folder / "staged.parquet"
     con.execute(f"copy staged to {quote_text(str(path))} (format parquet, compression zstd)")
-    storage.upload(path, prefix + "staged.parquet")
+    storage.put(root + naming.staging_marker(), b"")
+    storage.upload(path, root + place + "staged.parquet")
     path.unlink()
-    return storage.uri(prefix + "staged.parquet")
+    return storage.uri(root + place + "staged.parquet")
 
 
 def clear_staging(storage: Storage, root: str) -> None:
     """Remove exported staging of earlier attempts: the next successful batch of the table makes it superfluous."""
+    marker = root + naming.staging_marker()
+    if storage.read(marker) is None:
+        return
     for item in list(storage.list(root + naming.staging_root())):
-        storage.delete(storage.key(item.uri))
+        if storage.key(item.uri) != marker:
+            storage.delete(storage.key(item.uri))
+    storage.delete(marker)

@@ -30,19 +30,20 @@ from lakehouse.stack.ports import ADDRESS, is_free
 _READY_SECONDS = 300.0
 _STOP_SECONDS = 30.0
 _POLL_SECONDS = 0.2
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_dev(directory: Path, port: int, *, stack_ports: StackPorts = DEFAULT_PORTS) -> int:
     """Run stack and Dagster UI in the foreground; state lies in `directory`, the UI answers on `port` of 127.0.0.1.
 
-    Returns 0 after Ctrl-C or SIGTERM, Dagster's own exit code if it ended by itself. A stack that ran before is used,
-    on its own ports, and left running. Raises ConfigurationError for a taken port or a folder without `workspace.yaml`.
+    Returns 0 after Ctrl-C or SIGTERM, another exit code if Dagster ended by itself. A stack that ran before is used, on
+    its own ports, and left running. Raises ConfigurationError for a taken port or a folder without `workspace.yaml`.
     """
     directory = directory.absolute()
     home = _prepare_home(directory)
     if not is_free(port):
         raise ConfigurationError(
-            f"the Dagster UI cannot start: in use on {ADDRESS}: port={port}", next="make dev PORT=3001"
+            f"the Dagster UI cannot start: in use on {ADDRESS}: port={port}", next=f"make dev PORT={port + 1}"
         )
     with _stop_signal() as stop, _stack_for(directory / "stack", stack_ports) as stack:
         return 0 if stop.is_set() else _run_dagster(_environment(stack, home), port, stop)
@@ -50,9 +51,10 @@ def run_dev(directory: Path, port: int, *, stack_ports: StackPorts = DEFAULT_POR
 
 @contextmanager
 def _stop_signal() -> Iterator[threading.Event]:
-    """Set by Ctrl-C or SIGTERM. A handler also undoes an inherited "ignore", which Dagster would pass on (§4)."""
+    """Set by Ctrl-C, SIGTERM or a closed terminal. A handler also undoes an inherited "ignore", which Dagster would pass
+    on to its own processes: none of them would end."""
     stop = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in _STOPPING}
     try:
         yield stop
     finally:
@@ -116,7 +118,8 @@ def _run_dagster(env: dict[str, str], port: int, stop: threading.Event) -> int:
             _say(f"Dagster UI: http://{ADDRESS}:{port}   (Ctrl-C stops everything)")
         while process.poll() is None and not stop.wait(_POLL_SECONDS):
             pass
-        return 0 if stop.is_set() else process.returncode or 0
+        # Dagster exits with 0 also when one of its servers died.
+        return 0 if stop.is_set() else process.returncode or 1
     finally:
         _end(process)
 

@@ -106,6 +106,11 @@ def staging_root() -> str:
     return "staging/"
 
 
+def staging_marker() -> str:
+    """There while any exported staging may be."""
+    return staging_root() + "exported"
+
+
 def staging_folder(batch: str, attempt: str) -> str:
     return f"staging/{batch}/{attempt}/"
 

@@ -151,7 +151,7 @@ def _blocked(
 ) -> BatchResult:
     """Keep what an operator needs to look at; target and bookmark stay as they were."""
     root = state_root(task, services)
-    place = root + naming.staging_folder(task.batch_id, task.attempt_id)
+    place = naming.staging_folder(task.batch_id, task.attempt_id)
     data = rejects_parquet(con, folder)
     failed = [g for g in gates if not g.passed]
     detail = "; ".join(
@@ -170,8 +170,8 @@ def _blocked(
         ended_at=services.now(),
         objects=object_identities(task.objects),
         gates=gates,
-        rejects=write_rejects(services.state, data, folder=place) if data else None,
-        staging=export_staging(con, services.state, place, folder),
+        rejects=write_rejects(services.state, data, folder=root + place) if data else None,
+        staging=export_staging(con, services.state, root=root, place=place, folder=folder),
     )
     write_record(services.state, root, record)
     rows = sum((o.rows for o in staged.outcomes), RowCounts())

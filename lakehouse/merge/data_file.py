@@ -23,7 +23,7 @@ from pyiceberg.utils.datetime import date_to_days, datetime_to_micros
 def describe(table: Table, path: Path, *, uri: str, partition: Sequence[Any]) -> DataFile:
     """A DataFile of the table's default spec for the local file `path` that was uploaded to `uri`.
 
-    `partition` holds the partition values in spec order, as DuckDB returned them.
+    `partition` holds the partition values in spec order, as `stored_values` gives them.
     """
     metadata = pq.read_metadata(path)
     statistics = data_file_statistics_from_parquet_metadata(
@@ -38,7 +38,7 @@ def describe(table: Table, path: Path, *, uri: str, partition: Sequence[Any]) ->
         content=DataFileContent.DATA,
         file_path=uri,
         file_format=FileFormat.PARQUET,
-        partition=Record(*(_stored(v) for v in partition)),
+        partition=Record(*partition),
         file_size_in_bytes=path.stat().st_size,
         sort_order_id=None,
         equality_ids=None,
@@ -49,8 +49,13 @@ def describe(table: Table, path: Path, *, uri: str, partition: Sequence[Any]) ->
     return file
 
 
+def stored_values(values: Sequence[Any]) -> tuple[Any, ...]:
+    """Partition values as manifests hold them, from what DuckDB or PyIceberg returned."""
+    return tuple(_stored(value) for value in values)
+
+
 def _stored(value: Any) -> Any:
-    """A partition value as manifests hold it: dates and timestamps are integers."""
+    """Dates and timestamps are integers in a manifest."""
     if isinstance(value, datetime):
         return datetime_to_micros(value)
     if isinstance(value, date):

@@ -39,12 +39,12 @@ class MatchCounts:
 class Match:
     """Files of the target that the batch reaches.
 
-    `rewritten` are local copies of the files with at least one updated row, `paths` their places in the target by
-    file number. The temp table `matched` has (row_id, file_number, pos, verdict, old_date).
+    `files` are the candidates by file number, `rewritten` local copies of those with at least one updated row. The
+    temp table `matched` has (row_id, file_number, pos, verdict, old_date).
     """
 
     counts: MatchCounts
-    paths: tuple[str, ...]
+    files: tuple[DataFile, ...]
     rewritten: tuple[LocalFile, ...]
 
 
@@ -61,7 +61,8 @@ def match_target(
 
     Raises TargetDamaged if a live key is NULL or stands in two rows, naming it.
     """
-    paths = tuple(f.file_path for f in candidates(con, declaration, schema, files))
+    reached = candidates(con, declaration, schema, files)
+    paths = [f.file_path for f in reached]
     _find_hits(con, declaration, io=io, schema=schema, paths=paths)
     _refuse_doubled_keys(con, declaration, paths)
     numbers = [int(n) for (n,) in con.execute("select distinct file_number from hits order by 1").fetchall()]
@@ -73,7 +74,7 @@ def match_target(
     for file in local:
         if file.number not in changed:
             file.path.unlink()
-    return Match(_count(con), paths, tuple(f for f in local if f.number in changed))
+    return Match(_count(con), reached, tuple(f for f in local if f.number in changed))
 
 
 def _find_hits(

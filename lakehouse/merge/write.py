@@ -7,8 +7,9 @@ stay invisible until the commit. Their statistics come from the written Parquet 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -22,9 +23,9 @@ from pyiceberg.table import Table
 
 from lakehouse.catalog import translated
 from lakehouse.errors import NotAvailable
-from lakehouse.merge.data_file import describe
+from lakehouse.merge.data_file import describe, stored_values
 from lakehouse.merge.match import Match
-from lakehouse.merge.target_files import PARALLEL_COPIES, select_rows
+from lakehouse.merge.target_files import PARALLEL_COPIES, LocalFile, select_rows
 from lakehouse.naming import quote_name, quote_text
 from lakehouse.schema import target_columns
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
 
 FILE_BYTES = 256 << 20
+COMPRESSION_LEVEL = 1
+"""Of zstd: the time that a higher level takes buys less than a tenth of the size."""
 _TRANSFORMS = {
     "identity": "{0}",
     "year": "(year({0}) - 1970)::int",
@@ -51,6 +54,16 @@ class WrittenFiles:
     keys_found: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One partition that changes: its values as manifests hold them, a condition that its new rows meet (None: it gets
+    no new row), and the files whose other rows survive."""
+
+    stored: tuple[Any, ...]
+    condition: str | None
+    survivors: tuple[LocalFile, ...]
+
+
 def write_files(
     con: duckdb.DuckDBPyConnection,
     declaration: Declaration,
@@ -65,62 +78,110 @@ def write_files(
     """Write what the match changed; nothing is written if no row was inserted or updated."""
     if match.counts.inserted + match.counts.updated == 0:
         return WrittenFiles((), frozenset(), 0)
-    schema, spec = table.schema(), table.spec()
-    _collect(
-        con,
-        declaration,
-        match,
-        schema=schema,
-        spec=spec,
-        batch_id=batch_id,
-        ingested_at=ingested_at,
-    )
-    folder.mkdir(parents=True, exist_ok=True)
-    local = _write_partitions(con, declaration, schema=schema, folder=folder)
-    prefix = f"{batch_id}/{attempt_id}"
-    with ThreadPoolExecutor(PARALLEL_COPIES) as pool:
-        added = tuple(pool.map(lambda item: _upload(table, item, prefix), enumerate(local)))
-    keys_found = _read_back(con, declaration, [path for path, _ in local])
-    for path, _ in local:
-        path.unlink()
-    return WrittenFiles(added, frozenset(match.paths[f.number] for f in match.rewritten), keys_found)
-
-
-def _collect(
-    con: duckdb.DuckDBPyConnection,
-    declaration: Declaration,
-    match: Match,
-    *,
-    schema: Schema,
-    spec: PartitionSpec,
-    batch_id: str,
-    ingested_at: datetime,
-) -> None:
-    """Make the temp table `output` (every target column, `__part` = partition number) and `parts` (number, values)."""
-    columns = target_columns(declaration)
     constants = {
         "_batch_id": f"{quote_text(batch_id)}::varchar",
         "_ingested_at": f"{quote_text(ingested_at.isoformat())}::timestamptz",
     }
-    fresh = ", ".join(f"{constants.get(n, quote_name(n))} as {quote_name(n)}" for n in columns)
-    names = ", ".join(quote_name(n) for n in columns)
-    sql = f"""select {fresh} from winners where row_id not in
-        (select row_id from matched where verdict <> 'updated')"""
-    if match.rewritten:
-        sql += f""" union all by name select {names}
-            from ({select_rows(match.rewritten, schema, columns)}) t
-            anti join (select file_number, pos from matched where verdict = 'updated') using (file_number, pos)"""
-    values = [f"{e} as __p{i}" for i, e in enumerate(partition_expressions(schema, spec))]
-    if not values:
-        con.execute(f"create or replace temp table output as select *, 0 as __part from ({sql})")
-        con.execute("create or replace temp table parts as select 0 as __part")
-        return
-    picked = ", ".join(f"__p{i}" for i in range(len(values)))
-    con.execute(f"create or replace temp table output as select *, {', '.join(values)} from ({sql})")
-    con.execute(
-        f"create or replace temp table parts as select row_number() over () as __part, * "
-        f"from (select distinct {picked} from output order by all)"
+    _select_fresh(con, declaration, constants)
+    parts = _plan_parts(con, declaration, match, table)
+    folder.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    uploads: list[Future[DataFile]] = []
+    # A file is uploaded while the engine writes the next one.
+    with ThreadPoolExecutor(PARALLEL_COPIES) as pool:
+        for number, part in enumerate(parts):
+            for path in _write_part(con, declaration, part, schema=table.schema(), folder=folder / str(number)):
+                name = f"{batch_id}/{attempt_id}/{len(written):05d}.parquet"
+                uploads.append(pool.submit(_upload, table, path, name, part.stored))
+                written.append(path)
+        keys_found = _read_back(con, declaration, written)
+        added = tuple(upload.result() for upload in uploads)
+    for path in written:
+        path.unlink()
+    return WrittenFiles(added, frozenset(match.files[f.number].file_path for f in match.rewritten), keys_found)
+
+
+def _select_fresh(con: duckdb.DuckDBPyConnection, declaration: Declaration, constants: Mapping[str, str]) -> None:
+    """Make the view `fresh`: inserted and updated rows with every target column."""
+    picked = ", ".join(
+        f"{constants.get(name, quote_name(name))} as {quote_name(name)}" for name in target_columns(declaration)
     )
+    con.execute(
+        f"create or replace temp view fresh as select {picked} from winners "
+        "where row_id not in (select row_id from matched where verdict <> 'updated')"
+    )
+
+
+def _plan_parts(con: duckdb.DuckDBPyConnection, declaration: Declaration, match: Match, table: Table) -> list[_Part]:
+    """Which partitions change. Survivors keep the partition of their file; rows of a file of an older spec belong to
+    partitions of the present one, whichever these are, so they join the new rows."""
+    settled: dict[tuple[Any, ...], list[LocalFile]] = defaultdict(list)
+    moved = []
+    for file in match.rewritten:
+        data_file = match.files[file.number]
+        partition = data_file.partition
+        if data_file.spec_id == table.spec().spec_id:
+            settled[stored_values([partition[i] for i in range(len(partition))])].append(file)
+        else:
+            moved.append(file)
+    if moved:
+        survivors = _survivors(moved, table.schema(), declaration)
+        con.execute(f"create or replace temp table fresh_rows as select * from fresh union all by name {survivors}")
+        con.execute("create or replace temp view fresh as select * from fresh_rows")
+    expressions = partition_expressions(table.schema(), table.spec())
+    found = _fresh_partitions(con, expressions)
+    parts = [
+        _Part(stored_values(values), _condition(expressions, number), tuple(settled.pop(stored_values(values), ())))
+        for number, values in enumerate(found)
+    ]
+    return [*parts, *(_Part(stored, None, tuple(files)) for stored, files in settled.items())]
+
+
+def _fresh_partitions(con: duckdb.DuckDBPyConnection, expressions: Sequence[str]) -> list[tuple[Any, ...]]:
+    """The partition values of the new rows, in order; the temp table `parts` holds them with their number."""
+    if not expressions:
+        return [()]
+    picked = ", ".join(f"{e} as __p{i}" for i, e in enumerate(expressions))
+    con.execute(
+        "create or replace temp table parts as select (row_number() over () - 1)::int as __part, * "
+        f"from (select distinct {picked} from fresh order by all)"
+    )
+    return [tuple(values) for _, *values in con.execute("select * from parts order by 1").fetchall()]
+
+
+def _condition(expressions: Sequence[str], number: int) -> str:
+    """The condition that a new row belongs to partition `number`, by value, NULL included."""
+    same = (
+        f"{e} is not distinct from (select __p{i} from parts where __part = {number})"
+        for i, e in enumerate(expressions)
+    )
+    return " and ".join(same) or "true"
+
+
+def _survivors(files: Sequence[LocalFile], schema: Schema, declaration: Declaration) -> str:
+    """SQL of the rows of rewritten files that no new row replaces."""
+    columns = target_columns(declaration)
+    return f"""select {", ".join(quote_name(n) for n in columns)} from ({select_rows(files, schema, columns)}) t
+        anti join (select file_number, pos from matched where verdict = 'updated') using (file_number, pos)"""
+
+
+def _write_part(
+    con: duckdb.DuckDBPyConnection, declaration: Declaration, part: _Part, *, schema: Schema, folder: Path
+) -> list[Path]:
+    """Write one partition to as many files as its size asks for."""
+    columns = target_columns(declaration)
+    names = ", ".join(quote_name(n) for n in columns)
+    sources = [f"select {names} from fresh where {part.condition}"] if part.condition is not None else []
+    if part.survivors:
+        sources.append(_survivors(part.survivors, schema, declaration))
+    ids = ", ".join(f"{quote_text(n)}: {schema.find_field(n).field_id}" for n in columns)
+    order = ", ".join(quote_name(k) for k in declaration.key)
+    con.execute(
+        f"""copy (select * from ({" union all by name ".join(sources)}) order by {order}) to {quote_text(str(folder))}
+        (format parquet, compression zstd, compression_level {COMPRESSION_LEVEL}, file_size_bytes {FILE_BYTES},
+        field_ids {{{ids}}})"""
+    )
+    return sorted(folder.glob("*.parquet"))
 
 
 def partition_expressions(schema: Schema, spec: PartitionSpec) -> list[str]:
@@ -148,41 +209,11 @@ def _truncate(name: str, field_type: str, width: int) -> str:
     raise NotAvailable(f"truncate of {field_type} is not available yet: column={name}")
 
 
-def _write_partitions(
-    con: duckdb.DuckDBPyConnection,
-    declaration: Declaration,
-    *,
-    schema: Schema,
-    folder: Path,
-) -> list[tuple[Path, tuple[Any, ...]]]:
-    names = list(target_columns(declaration))
-    ids = ", ".join(f"{quote_text(n)}: {schema.find_field(n).field_id}" for n in names)
-    order = ", ".join(quote_name(k) for k in declaration.key)
-    picked = ", ".join(quote_name(n) for n in names)
-    written: list[tuple[Path, tuple[Any, ...]]] = []
-    for number, *values in con.execute("select * from parts order by 1").fetchall():
-        place = folder / f"part-{number}"
-        where = " and ".join(f"o.__p{i} is not distinct from p.__p{i}" for i in range(len(values))) or "true"
-        con.execute(
-            f"""copy (select {picked} from (select o.* from output o
-                semi join (select * from parts where __part = {int(number)}) p on {where}) order by {order})
-            to {quote_text(str(place))} (format parquet, compression zstd, file_size_bytes {FILE_BYTES},
-                field_ids {{{ids}}})"""
-        )
-        written.extend((path, tuple(values)) for path in sorted(place.glob("*.parquet")))
-    return written
-
-
-def _upload(table: Table, item: tuple[int, tuple[Path, tuple[Any, ...]]], prefix: str) -> DataFile:
-    number, (path, values) = item
-    uri = table.location_provider().new_data_location(f"{prefix}/{number:05d}.parquet")
-    with (
-        translated(f"file={uri}"),
-        path.open("rb") as source,
-        table.io.new_output(uri).create() as target,
-    ):
+def _upload(table: Table, path: Path, name: str, partition: tuple[Any, ...]) -> DataFile:
+    uri = table.location_provider().new_data_location(name)
+    with translated(f"file={uri}"), path.open("rb") as source, table.io.new_output(uri).create() as target:
         shutil.copyfileobj(source, target, 1 << 22)
-    return describe(table, path, uri=uri, partition=values)
+    return describe(table, path, uri=uri, partition=partition)
 
 
 def _read_back(con: duckdb.DuckDBPyConnection, declaration: Declaration, paths: Sequence[Path]) -> int:

@@ -22,6 +22,7 @@ MAX_RUNTIME = "dagster/max_runtime"
 MAX_RETRIES = "dagster/max_retries"
 PARTITION = "dagster/partition"
 RUN_KEY = "dagster/run_key"
+BACKFILL = "dagster/backfill"
 
 
 def asset_key(declaration: Declaration) -> dg.AssetKey:

@@ -75,18 +75,18 @@ def in_zone(naive: str, *, timezone: str, dst_overlap: str) -> str:
 
     ICU answers the later instant of an overlap and moves a time out of a gap, so the way back shows a gap.
     """
-    if timezone.upper() in _UTC_NAMES:
-        return f"make_timestamptz(epoch_us({naive}))"
     zone = quote_text(timezone)
-    later = f"timezone({zone}, wall)"
-    chosen = later
-    if dst_overlap == "earlier":
+    later = chosen = f"timezone({zone}, wall)"
+    exists = f"{within_years('wall', 'TIMESTAMP')} AND timezone({zone}, {later}) = wall"
+    if timezone.upper() in _UTC_NAMES:
+        chosen, exists = "make_timestamptz(epoch_us(wall))", within_years("wall", "TIMESTAMP")
+    elif dst_overlap == "earlier":
         before = f"({later} - INTERVAL 1 DAY)"
         offset = f"(timezone({zone}, {before}) - timezone('UTC', {before}))"
         earlier = f"timezone('UTC', wall - {offset})"
         chosen = f"CASE WHEN timezone({zone}, {earlier}) = wall THEN {earlier} ELSE {later} END"
-    # a lambda computes its argument once: `naive` is long and stands here up to six times
-    return f"list_transform([{naive}], lambda wall: CASE WHEN timezone({zone}, {later}) = wall THEN {chosen} END)[1]"
+    # a lambda computes its argument once, and here it stands up to six times
+    return f"list_transform([{naive}], lambda wall: CASE WHEN {exists} THEN {chosen} END)[1]"
 
 
 def within_years(value: str, kind: str) -> str:
@@ -220,18 +220,19 @@ def _timestamp_of_format(trimmed: str, form: str) -> str:
 
 
 def _timestamptz(text: str, rules: CastRules) -> str:
-    form, trimmed = rules.timestamp_format, _trim(text)
+    form = rules.timestamp_format
     if form is not None and form.endswith("%z"):
-        return _timestamptz_of_format(trimmed, form.removesuffix("%z"))
-    naive = _timestamp(text, form)
-    local = in_zone(naive, timezone=rules.timezone, dst_overlap=rules.dst_overlap)
+        return _timestamptz_of_format(_trim(text), form.removesuffix("%z"))
     if form is not None:
-        return local
-    instant = f"try_cast({trimmed} AS TIMESTAMP WITH TIME ZONE)"
+        return in_zone(_timestamp(text, form), timezone=rules.timezone, dst_overlap=rules.dst_overlap)
+    instant = f"try_cast({text} AS TIMESTAMP WITH TIME ZONE)"
+    # the grammar leaves blanks at the ends alone, and of those the cast knows no tab
+    wall = f"try_cast(replace({text}, chr(9), ' ') AS TIMESTAMP)"
+    local = in_zone(wall, timezone=rules.timezone, dst_overlap=rules.dst_overlap)
+    # what stands first in the first condition is computed once, however often it occurs
     return (
-        f"CASE WHEN {_matches(text, _TIMESTAMP + _OFFSET)} THEN "
-        f"CASE WHEN {within_years(instant, 'TIMESTAMP WITH TIME ZONE')} THEN {instant} END "
-        f"ELSE {local} END"
+        f"CASE WHEN {within_years(instant, 'TIMESTAMP WITH TIME ZONE')} AND {_matches(text, _TIMESTAMP + _OFFSET)} "
+        f"THEN {instant} WHEN {_matches(text, _TIMESTAMP)} THEN {local} END"
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,7 +22,7 @@ from lakehouse.read.cells import Cell, Relation, text_cell
 from lakehouse.read.csv_records import Dialect, Record, physical_lines, records
 from lakehouse.read.csv_survey import NO_NULL, Survey, survey
 from lakehouse.read.header import match_columns
-from lakehouse.read.local_file import BOM, scan_path
+from lakehouse.read.local_file import scan_path, skip_bom
 from lakehouse.read.sink import RowBuffer, Sink, SourceRow, transaction
 
 MAX_REFED = 200_000
@@ -92,15 +93,14 @@ def _dialect(format: CsvFormat) -> Dialect:
 
 def _lines(binary: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """The physical lines of a file, without its byte order mark."""
-    if binary.read(len(BOM)) != BOM:
-        binary.seek(0)
+    skip_bom(binary)
     return physical_lines(binary)
 
 
 def _data(binary: BinaryIO, dialect: Dialect, skipped_lines: int, *, blanks: bool) -> Iterator[Record]:
     """The records below the first `skipped_lines`; blank lines only if asked for."""
-    below = (line for line in _lines(binary) if line[0] > skipped_lines)
-    return (record for record in records(below, dialect) if blanks or record.fields or record.problem)
+    below = records(islice(_lines(binary), skipped_lines, None), dialect)
+    return below if blanks else (record for record in below if record.fields or record.problem)
 
 
 def _cells(sink: Sink, file: CsvFile, positions: dict[str, int]) -> dict[str, Cell]:
@@ -150,8 +150,7 @@ def _survey(file: CsvFile) -> Survey | None:
     if not (file.dialect.delimiter + file.dialect.quote).isascii():
         return None
     with file.path.open("rb") as binary:
-        if binary.read(len(BOM)) != BOM:
-            binary.seek(0)
+        skip_bom(binary)
         return survey(binary, file.dialect)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 MAX_RECORD = 16 << 20
 """Bytes of the longest record; longer ones are rejects."""
@@ -38,8 +38,7 @@ class Dialect:
         return None if not text and self.quoted_empty_is_null and "" in self.nulls else text
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One record: 1-based first line, bytes without the line end, and either its fields or what is wrong with it."""
 
     line: int

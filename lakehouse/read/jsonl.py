@@ -7,7 +7,7 @@ they drop a value without a word.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,7 +15,7 @@ from lakehouse.declaration import Column, JsonlFormat
 from lakehouse.read.cells import text_cell
 from lakehouse.read.csv_records import MAX_RECORD, damage
 from lakehouse.read.header import file_columns, refuse_unknown
-from lakehouse.read.local_file import BOM
+from lakehouse.read.local_file import skip_bom
 from lakehouse.read.sink import RowBuffer, Sink, SourceRow, transaction
 
 _BLANKS = b" \t\r\n"
@@ -39,8 +39,7 @@ def read_jsonl(sink: Sink, path: Path, format: JsonlFormat) -> None:
 
 def _lines(binary: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """Every line with its 1-based number, without the byte order mark; of an overlong one only the beginning."""
-    if binary.read(len(BOM)) != BOM:
-        binary.seek(0)
+    skip_bom(binary)
     number = 0
     while line := binary.readline(MAX_RECORD + 1):
         number += 1
@@ -73,7 +72,11 @@ class _Reader:
         self._sink = sink
         self._nulls = frozenset(format.null_values)
         self._columns = file_columns(sink.declaration)
-        self._known = {column.source_name for column in self._columns}
+        self._names = [column.source_name for column in self._columns]
+        self._known = frozenset(self._names)
+        # values of these types are their own text, unless a number is to become bytes
+        binary = any(column.type.name == "binary" for column in self._columns)
+        self._easy = frozenset({str, type(None)} if binary else {str, type(None), _Number})
         cells = {
             column.name: text_cell(column, f"c{i}", rules=sink.rules, blank_is_null="" in self._nulls)
             for i, column in enumerate(self._columns)
@@ -90,8 +93,11 @@ class _Reader:
     def _row(self, number: int, shown: bytes, raw: bytes) -> SourceRow:
         if problem := damage(raw):
             return SourceRow(number, shown[:_RAW_KEPT] if len(raw) > MAX_RECORD else shown, problem=problem)
+        text = raw.decode()
         try:
-            found = _DECODER.decode(shown.decode())
+            found, end = _DECODER.raw_decode(text)
+            if end != len(text):
+                raise json.JSONDecodeError("Extra data", text, end)
         except json.JSONDecodeError as error:
             return SourceRow(number, shown, problem=f"not JSON at character {error.pos + 1}: {error.msg.lower()}")
         except _Refused as error:
@@ -113,45 +119,45 @@ class _Reader:
         )
 
     def _texts(self, number: int, shown: bytes, found: Mapping[str, Any]) -> SourceRow:
+        values = [found.get(name) for name in self._names]
+        if b"\\u" not in shown and self._easy.issuperset(map(type, values)):
+            nulls = self._nulls
+            texts = [None if type(v) is str and v in nulls else v for v in values] if nulls else values
+            return SourceRow(number, shown, texts)
+        return self._careful_texts(number, shown, values)
+
+    def _careful_texts(self, number: int, shown: bytes, values: Sequence[Any]) -> SourceRow:
         texts: list[str | None] = []
         problems: list[tuple[str, str]] = []
-        escapes = b"\\u" in shown
-        for column in self._columns:
-            value: Any = found.get(column.source_name)
-            kind = type(value)
-            text: str | None = None
-            if kind is str:
-                text = None if value in self._nulls else value
-                problem = _unfit(value) if escapes else None
-            elif kind is _Number and column.type.name != "binary":
-                text, problem = value, None
-            else:
-                text, problem = self._other(value, column)
+        for column, value in zip(self._columns, values, strict=True):
+            text, problem = self._text(value, column)
+            texts.append(text)
             if problem:
                 problems.append((column.name, problem))
-                text = None
-            texts.append(text)
         if not problems:
             return SourceRow(number, shown, texts)
         reason = "; ".join(f"{name}: {problem}" for name, problem in problems)
         return SourceRow(number, shown, texts, reason, tuple(name for name, _ in problems))
 
-    def _other(self, value: object, column: Column) -> tuple[str | None, str | None]:
-        """The text of what is neither a text nor a number, or what is wrong with it."""
+    def _text(self, value: object, column: Column) -> tuple[str | None, str | None]:
+        """The text of a JSON value, or what is wrong with it."""
         match value:
             case None:
                 return None, None
+            case _Number():
+                binary = column.type.name == "binary"
+                return (None, "a JSON number where binary is declared") if binary else (value, None)
+            case str():
+                problem = _unfit(value)
+                return (None if problem or value in self._nulls else value), problem
             case bool() if column.type.name == "boolean":
                 words = self._sink.rules.true_words if value else self._sink.rules.false_words
                 return words[0], None
             case bool():
                 return "true" if value else "false", None
-            case dict():
-                return None, "a JSON object where a single value is declared"
-            case list():
-                return None, "a JSON array where a single value is declared"
             case _:
-                return None, f"a JSON number where {column.type} is declared"
+                kind = "object" if isinstance(value, dict) else "array"
+                return None, f"a JSON {kind} where a single value is declared"
 
 
 def _unfit(text: str) -> str | None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import BinaryIO
 
 from lakehouse.errors import UnreadableObject
 
-BOM = b"\xef\xbb\xbf"
+_BOM = b"\xef\xbb\xbf"
 _LATER = (
     (b"\x1f\x8b", "gzip"),
     (b"\x28\xb5\x2f\xfd", "zstd"),
@@ -41,6 +42,12 @@ def refuse_foreign(path: Path, *, uri: str, format_name: str) -> None:
         raise UnreadableObject(f"the file is parquet: uri={uri} declared={format_name}")
     if format_name == "parquet" and not head.startswith(_PARQUET):
         raise UnreadableObject(f"the file is not parquet: uri={uri}")
+
+
+def skip_bom(binary: BinaryIO) -> None:
+    """Go behind the byte order mark of a file just opened, if it has one."""
+    if binary.read(len(_BOM)) != _BOM:
+        binary.seek(0)
 
 
 def scan_path(path: Path) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -28,11 +28,10 @@ REJECTS = "rejects"
 BATCH_ROWS = 20_000
 BATCH_BYTES = 16 << 20
 _BATCH = Relation("lakehouse_read_batch", raw="raw", problems=True)
-"""Rows that Python has parsed, registered under this name while a statement reads them."""
+"""Rows that Python has parsed: an Arrow table that DuckDB finds as the variable of that name in `Sink._changed`."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceRow:
+class SourceRow(NamedTuple):
     """One record that Python has parsed: `texts` in the order of the batch, `raw` its bytes without the line end.
 
     `problem` and `problem_columns` as in Relation; a record that is condemned has no texts.
@@ -88,13 +87,14 @@ class Sink:
         """Forget the counts of a transaction that was rolled back."""
         self._inserted = self._deleted = self._rejected = 0
 
-    def add(self, relation: Relation, cells: Mapping[str, Cell]) -> int:
+    def add(self, relation: Relation, cells: Mapping[str, Cell], *, batch: pa.Table | None = None) -> int:
         """INSERT the rows of `relation`, bad ones with a negative line; returns how many there were in all."""
         projection = self._project(relation, cells)
         rows = self._changed(
             f"INSERT INTO {STAGED} SELECT {projection.values}, $uri, "
             f"CASE WHEN {projection.bad} THEN -line ELSE line END, $mtime, $date FROM {projection.typed}",
             {"uri": self.uri, "mtime": self._item.object.last_modified, "date": self._item.landing_date},
+            lakehouse_read_batch=batch,
         )
         self._inserted += rows
         return rows
@@ -110,30 +110,35 @@ class Sink:
         """Delete the bad rows: they come back as rejects, or as rows if a second parser reads them better."""
         self._deleted += self._changed(f"DELETE FROM {STAGED} WHERE _source_line < 0", {})
 
-    def reject(self, relation: Relation, cells: Mapping[str, Cell]) -> None:
+    def reject(self, relation: Relation, cells: Mapping[str, Cell], *, batch: pa.Table | None = None) -> None:
         """INSERT the bad rows of `relation` into the rejects and take them out of the staged rows."""
         projection = self._project(relation, cells)
         self._rejected += self._changed(
             f"INSERT INTO {REJECTS} SELECT $uri, line, {projection.bad_columns}, {projection.reasons}, {relation.raw} "
             f"FROM {projection.typed} WHERE {projection.bad}",
             {"uri": self.uri},
+            lakehouse_read_batch=batch,
         )
         self.drop_flagged()
 
     def add_rows(self, rows: Sequence[SourceRow], cells: Mapping[str, Cell], *, width: int) -> None:
         """Add records that Python has parsed; column `c<i>` of the cells is the i-th of the `width` texts."""
-        self.con.register(_BATCH.sql, _arrow(rows, width=width, raws=()))
-        self.add(_BATCH, cells)
+        self.add(_BATCH, cells, batch=_arrow(rows, width=width, raws=()))
         if flagged := set(self.flagged_lines(limit=len(rows))):
             bad = [row for row in rows if row.line in flagged]
-            self.con.register(_BATCH.sql, _arrow(bad, width=width, raws=[readable(row.raw) for row in bad]))
-            self.reject(_BATCH, cells)
-        self.con.unregister(_BATCH.sql)
+            self.reject(_BATCH, cells, batch=_arrow(bad, width=width, raws=[readable(row.raw) for row in bad]))
 
     def _project(self, relation: Relation, cells: Mapping[str, Cell]) -> Projection:
         return project(relation, {**cells, **self._path_cells}, self.declaration)
 
-    def _changed(self, sql: str, parameters: Mapping[str, object]) -> int:
+    def _changed(
+        self,
+        sql: str,
+        parameters: Mapping[str, object],
+        *,
+        lakehouse_read_batch: pa.Table | None = None,  # noqa: ARG002
+    ) -> int:
+        # a registered table would be kept until the transaction ends, a variable is let go with the statement
         (row,) = self.con.execute(sql, dict(parameters)).fetchall()
         return int(row[0])
 

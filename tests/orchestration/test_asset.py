@@ -13,7 +13,7 @@ import pytest
 from lakehouse.errors import ConfigurationError, Unavailable
 from lakehouse.model import GateResult, Mode, State, Window
 from lakehouse.orchestration import build_table_definitions, failure, run_checks
-from lakehouse.orchestration.names import MAX_RETRIES, REFUSED, SCHEDULE, STATE, TRIGGER
+from lakehouse.orchestration.names import BACKFILL, MAX_RETRIES, REFUSED, SCHEDULE, STATE, TRIGGER
 from lakehouse.orchestration.progress import ProgressLog
 from lakehouse.services import Progress
 from tests.orchestration_lake import Lake, daily_table, failed
@@ -166,6 +166,14 @@ def test_nothing_to_do_triggers_nothing_and_keeps_partition_and_checks_green(
     assert [o.metadata[STATE].value for o in observations(instance)] == ["nothing_to_do"]
     assert set(checks(again).values()) == {True} and len(checks(again)) == 6
     assert instance.get_materialized_partitions(KEY) == {DAY}
+
+
+def test_a_backfill_materializes_a_day_with_nothing_to_do(lake: Lake, instance: dg.DagsterInstance) -> None:
+    lake.land(DAY)
+    run(lake, instance)
+    (made,) = materializations(run(lake, instance, tags={BACKFILL: "b"}))
+
+    assert made.partition == DAY and made.metadata[STATE].value == "nothing_to_do"
 
 
 def test_nothing_to_do_still_fails_when_a_blocking_check_does(lake: Lake, instance: dg.DagsterInstance) -> None:

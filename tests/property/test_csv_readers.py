@@ -131,6 +131,8 @@ def check(session: Session, case: tuple[dict[str, Any], int, bytes], block: int)
     assert fast == slow
     if isinstance(slow, str) or b"\0" in data or b"\xff" in data:
         return
+    if options["escape"] and b"\\\r\n" in data:
+        return  # to us an escaped CRLF is one line end, to Python an escaped CR and a line end
     assert isinstance(declaration.source.format, CsvFormat)
     good, bad = by_python(data, declaration.source.format, width)
     # a missing key is ours to reject, not a matter of CSV

@@ -147,6 +147,23 @@ def test_rows_stay_in_their_partition_and_move_when_it_changes(tmp_path: Path) -
     assert filtered.num_rows == 1
 
 
+def test_files_of_an_older_partition_spec_are_rewritten_under_the_present_one(tmp_path: Path) -> None:
+    bench = Bench(declare(partition_by="['truncate(10, id)']"), tmp_path)
+    bench.merge([row(i, i, 1.0, 0) for i in range(12)])
+    with bench.catalog.load_table("analytics.orders").update_spec() as change:
+        change.add_field("t", "month", "t_month")
+    later = {"id": 3, "n": 2.0, "t": datetime(2026, 9, 1, tzinfo=UTC), "day": date(2026, 9, 1)}
+    bench.merge([Row(later, 1), row(2, 99, 9.0, 0)])
+    assert content(bench) == {i: 1.0 for i in range(12) if i != 3} | {3: 2.0, 99: 9.0}
+    table = bench.catalog.load_table("analytics.orders")
+    found = {
+        (f["spec_id"], tuple(f["partition"].values()), f["record_count"]) for f in table.inspect.files().to_pylist()
+    }
+    assert {(spec, count) for spec, _, count in found} == {(1, 9), (0, 2), (1, 1)}
+    for key in range(12):
+        assert table.scan(row_filter=f"id = {key}").to_arrow().num_rows == 1
+
+
 def test_a_doubled_key_in_the_target_is_named(bench: Bench) -> None:
     """M07: somebody else appended a key that was there."""
     bench.merge([row(1, 1, 1.0, 0)])

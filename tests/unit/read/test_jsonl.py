@@ -62,8 +62,8 @@ def test_json_booleans_need_no_declared_word(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b'{"id": 2, ', "not JSON at character 11: expecting property name enclosed in double quotes"),
-        (b'{"id": 2} {"id": 3}', "not JSON at character 11: extra data"),
+        (b'{"id": 2, ', "not JSON at character 10: expecting property name enclosed in double quotes"),
+        (b'{"id": 2} {"id": 3}', "not JSON at character 10: extra data"),
         (b'{"id": 2, "id": 3}', "a key twice: 'id'"),
         (b'{"id": 2, "n": NaN}', "NaN is not JSON"),
         (b'{"id": 2, "n": -Infinity}', "-Infinity is not JSON"),
