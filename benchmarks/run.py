@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 console.print(str(error), style="red", markup=False, highlight=False)
                 return 1
             show(console, result)
-            for path in write(options.results, result, facts()):
+            for path in write(options.results, result, facts(), suffix="" if options.record else ".local"):
                 console.print(f"written: {path}", highlight=False)
             misses += [result.misses] if result.misses else []
     for miss in misses:
@@ -91,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--repeat", type=int, default=3, help="timed runs of our load; the median counts")
     parser.add_argument("--peer-repeat", type=int, default=1, help="timed runs of the peer; 0 leaves it out")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
+    parser.add_argument("--record", action="store_true", help="results to keep in the repository, not *.local.*")
     parser.add_argument(
         "--no-require", dest="require", action="store_false", help="report a missed ratio without failing"
     )

@@ -51,8 +51,8 @@ def run_dev(directory: Path, port: int, *, stack_ports: StackPorts = DEFAULT_POR
 
 @contextmanager
 def _stop_signal() -> Iterator[threading.Event]:
-    """Set by Ctrl-C, SIGTERM or a closed terminal. A handler also undoes an inherited "ignore", which Dagster would pass
-    on to its own processes: none of them would end."""
+    """Set by Ctrl-C, SIGTERM or a closed terminal. A handler also undoes an inherited "ignore", which Dagster would
+    hand down to all of its processes."""
     stop = threading.Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in _STOPPING}
     try:

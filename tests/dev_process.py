@@ -133,7 +133,8 @@ class Dev:
 
     def runs(self, tag: str, value: str) -> list[tuple[str, str]]:
         """Partition and status of the runs with a tag, sorted."""
-        query = "query($f: RunsFilter!) { runsOrError(filter: $f) { ... on Runs { results { status tags { key value } } } } }"
+        query = "query($f: RunsFilter!) { runsOrError(filter: $f) {"
+        query += " ... on Runs { results { status tags { key value } } } } }"
         runs = self.ask(query, f={"tags": [{"key": tag, "value": value}]})["results"]
         tags = [({tag["key"]: tag["value"] for tag in run["tags"]}, str(run["status"])) for run in runs]
         return sorted((found.get("dagster/partition", "none"), status) for found, status in tags)

@@ -26,10 +26,16 @@ GREEN = {"counts_reconcile", "freshness", "gates", "keys_unique", "objects_compl
 LATE = "late_arrivals"
 """Warns: the files of the demo land months after the days that they belong to."""
 
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 PAGE_SECONDS = 30
 
 
@@ -72,6 +78,7 @@ def opened(chromium: Path, folder: Path) -> Iterator[Page]:
             viewport={"width": 1500, "height": 1400},
         )
         context.set_default_timeout(PAGE_SECONDS * 1000)
+        expect.set_options(timeout=PAGE_SECONDS * 1000)
         yield context.pages[0]
         context.close()
 
@@ -127,7 +134,7 @@ def see_overview(page: Page, dev: Dev, picture: Path) -> None:
     expect(page.get_by_role("link", name=DAYS[2])).to_be_visible()
     newest = {"lakehouse/state": "committed", "bookmark_version": "3", "rows_read": "8"}
     assert shown(page).items() >= (newest | {"rows_inserted": "4", "rows_updated": "1", "rows_rejected": "2"}).items()
-    expect(page.locator("body")).to_have_text(re.compile(r"Latest check results\s*1\s*5\s*Row count\s*9\b"))
+    expect_text(page, r"Latest check results\s+1\s+5\s+Row count\s+9\s")
     page.screenshot(path=picture)
 
 
@@ -135,7 +142,7 @@ def see_partition(page: Page, dev: Dev, day: str, counts: Mapping[str, str]) -> 
     """The day is green, and says what its load did."""
     page.goto(f"{dev.url}/assets/analytics/orders?view=partitions&partition={day}")
     expect(page.get_by_text(re.compile(r"^Materialized \([13]\)$"))).to_be_visible()
-    expect(page.locator("body")).to_have_text(re.compile(rf"{day}\s*Materialized\s*Latest materialization"))
+    expect_text(page, rf"{day}\s+Materialized\s+Latest materialization")
     assert shown(page).items() >= counts.items()
 
 
@@ -147,6 +154,11 @@ def see_checks(page: Page, dev: Dev, picture: Path) -> None:
         expect(listed).to_have_text(re.compile("Failed$" if name == LATE else "Succeeded$"))
     expect(page.get_by_text("table: rows = published rows: 9 = 9")).to_be_visible()
     page.screenshot(path=picture)
+
+
+def expect_text(page: Page, pattern: str) -> None:
+    """Wait until what can be read on the page matches."""
+    expect(page.locator("body")).to_have_text(re.compile(pattern), use_inner_text=True)
 
 
 def shown(page: Page) -> dict[str, str]:

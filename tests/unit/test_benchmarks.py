@@ -16,6 +16,8 @@ from pyiceberg.table import Table
 from benchmarks.checker import compare_rows
 from benchmarks.generate import generate
 from benchmarks.peer_pyiceberg import make_target, read_source
+from benchmarks.report import OURS, PEER, Result, bar_chart
+from benchmarks.scenario import Run
 from benchmarks.workload import COLUMNS, NEW_DAY, WORKLOADS, Dataset, Workload, first_days
 
 ROWS = 30_000
@@ -136,3 +138,17 @@ def _compare(table: Table, expected: str) -> list[str]:
     con.execute("set TimeZone = 'UTC'")
     con.execute(f"create view expected as {expected}")
     return compare_rows(con, table, tuple(COLUMNS))
+
+
+@pytest.mark.parametrize(
+    ("rows", "seconds", "misses"),
+    [(2_000_000, 20.1, False), (2_000_000, 19.9, True), (10_000_000, 49.9, True), (200_000, 2.0, False)],
+)
+def test_a_missed_ratio_is_told(rows: int, seconds: float, misses: bool) -> None:
+    def run(took: float) -> Run:
+        return Run(seconds=took, cpu_seconds=took, process_seconds=took, rss_bytes=1, details={}, checked={})
+
+    runs = {OURS: [run(9.0), run(1.0), run(0.5)], PEER: [run(seconds)]}
+    result = Result(Workload("daily", rows), {"batch": {"read": 1}}, runs)
+    assert bool(result.misses) == misses
+    assert f"({seconds:.1f}×)" in bar_chart(result)

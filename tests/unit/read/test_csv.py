@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 from lakehouse.errors import UnreadableObject
 from lakehouse.read import csv as reader
-from lakehouse.read import csv_records, csv_survey
+from lakehouse.read import csv_records, csv_survey, sink
 from tests.staging_values import Result, Staging, declared
 
 Stage = Callable[..., Result]
@@ -242,3 +243,20 @@ def test_many_rejects_are_read_by_the_letter(stage: Stage, monkeypatch: pytest.M
     monkeypatch.setattr(reader, "MAX_REFED", 2)
     result = stage(b"id,n\n1,1\n2,x\n3,x\n4,x\n5,5\n", {"id": "int", "n": "int"})
     assert (result.lines, result.rejected_lines) == ([2, 6], [3, 4, 5])
+
+
+def test_batches_are_let_go(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    # DuckDB keeps what is registered in a transaction until its end
+    monkeypatch.setattr(reader, "_survey", lambda _: None)
+    monkeypatch.setattr(sink, "BATCH_ROWS", 100)
+    held: list[int] = []
+    arrow = sink._arrow
+
+    def watched(*args: Any, **options: Any) -> pa.Table:
+        held.append(pa.total_allocated_bytes())
+        return arrow(*args, **options)
+
+    monkeypatch.setattr(sink, "_arrow", watched)
+    assert stage(b"id,v\n" + (b"k," + b"x" * 1000 + b"\n") * 6000).counts.staged == 6000
+    assert len(held) > 50
+    assert max(held) - held[0] < 10 * 100 * 1000

@@ -129,18 +129,22 @@ def test_empty_file_has_no_rows(stage: Stage) -> None:
     assert stage(b"\n", {"id": "int"}).counts.read == 0
 
 
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
+    with duckdb.connect(config={"threads": 1}) as con:
+        yield con, tmp_path_factory.mktemp("jsonl")
+
+
 texts = st.one_of(st.none(), st.text(max_size=5), st.integers(), st.booleans(), st.lists(st.none(), max_size=1))
 
 
 @settings(max_examples=60, deadline=None)
 @given(records=st.lists(st.dictionaries(st.sampled_from(["id", "v"]), texts), max_size=5), ascii=st.booleans())
 def test_texts_come_through_as_python_reads_them(
-    tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]], ascii: bool
+    session: tuple[duckdb.DuckDBPyConnection, Path], records: list[dict[str, Any]], ascii: bool
 ) -> None:
     lines = [json.dumps(record, ensure_ascii=ascii) for record in records]
-    with duckdb.connect(config={"threads": 1}) as con:
-        folder = tmp_path_factory.mktemp("jsonl")
-        result = Staging(con, folder, declared(format={"type": "jsonl"})).stage("\n".join(lines).encode())
+    result = Staging(*session, declared(format={"type": "jsonl"})).stage("\n".join(lines).encode())
 
     def text(value: Any) -> str | None:
         return value if value is None or isinstance(value, str) else json.dumps(value)
