@@ -17,8 +17,8 @@ demo: setup ## a story in two minutes on a real S3 and Iceberg catalog
 test: setup ## the test suite, with every service it needs; ARGS="-k name" chooses
 	@$(BIN)/pytest $(ARGS)
 
-dev: setup ## local stack and Dagster UI until Ctrl-C; PORT=3000
-	@exec $(BIN)/lakehouse dev --port $(PORT)
+dev: setup ## local stack and Dagster UI until Ctrl-C; PORT=3000 ARGS=--free-ports
+	@exec $(BIN)/lakehouse dev --port $(PORT) $(ARGS)
 
 lint: setup ## format, lint, types, lock file, declarations
 	$(BIN)/ruff format --check .

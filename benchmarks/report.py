@@ -77,11 +77,8 @@ def show(console: Console, result: Result) -> None:
     console.print(f"every row, reject and count checked: {counted}", highlight=False)
     if result.ratio is not None and result.process_ratio is not None:
         required = result.workload.required_ratio
-        promise = f"; required: {required:.0f} times" if required else ""
-        console.print(
-            f"{result.ratio:.1f} times faster than {PEER}, {result.process_ratio:.1f} times as whole processes{promise}",
-            highlight=False,
-        )
+        told = f"{result.ratio:.1f} times faster than {PEER}, {result.process_ratio:.1f} times as whole processes"
+        console.print(told + (f"; required: {required:.0f} times" if required else ""), highlight=False)
     show_steps(console, result.runs[OURS])
 
 

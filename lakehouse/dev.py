@@ -32,6 +32,9 @@ _STOP_SECONDS = 30.0
 _POLL_SECONDS = 0.2
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
+# What Dagster says of its own code, which nobody who runs this can change.
+_UNSAID = ("ignore:Function `dev_command` is superseded", "ignore:Parameter `execution_type` of function `AssetsDef")
+
 
 def run_dev(directory: Path, port: int, *, stack_ports: StackPorts = DEFAULT_PORTS) -> int:
     """Run stack and Dagster UI in the foreground; state lies in `directory`, the UI answers on `port` of 127.0.0.1.
@@ -85,6 +88,7 @@ def _prepare_home(directory: Path) -> Path:
     home = directory / "dagster"
     home.mkdir(parents=True, exist_ok=True)
     shutil.copyfile("dagster.yaml", home / "dagster.yaml")
+    _say(f"Dagster home: {home}, with a copy of this folder's dagster.yaml")
     return home
 
 
@@ -93,7 +97,8 @@ def _environment(stack: Stack, home: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
     # LAKEHOUSE_DEV=1: components start their sensors and schedules, which are stopped by default elsewhere.
     ours = {"DAGSTER_HOME": str(home), "LAKEHOUSE_DEV": "1", **_nobodys_configuration(home)}
-    return kept | stack_environment(stack, os.environ) | ours
+    warnings = ",".join([*filter(None, [os.environ.get("PYTHONWARNINGS")]), *_UNSAID])
+    return kept | stack_environment(stack, os.environ) | ours | {"PYTHONWARNINGS": warnings}
 
 
 def _nobodys_configuration(folder: Path) -> dict[str, str]:

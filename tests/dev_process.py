@@ -93,8 +93,16 @@ class Dev:
         return sensors | {item["name"]: item["scheduleState"]["status"] for item in found["schedules"]}
 
     def stop_sensor(self, name: str) -> None:
-        query = "query($s: SensorSelector!) { sensorOrError(sensorSelector: $s) { ... on Sensor { id } } }"
-        sensor = self.ask(query, s={**CODE_LOCATION, "sensorName": name})
+        """Stop a sensor after its first tick: the next is half a minute away, so none is under way when it stops."""
+        query = "query($s: SensorSelector!) { sensorOrError(sensorSelector: $s) {"
+        query += " ... on Sensor { id sensorState { ticks(limit: 1) { status } } } } }"
+
+        def ticked() -> dict[str, Any] | None:
+            sensor: dict[str, Any] = self.ask(query, s={**CODE_LOCATION, "sensorName": name})
+            over = [tick for tick in sensor["sensorState"]["ticks"] if tick["status"] != "STARTED"]
+            return sensor if over else None
+
+        sensor = self.wait(f"a tick of {name}", ticked, seconds=60)
         stopping = "mutation($id: String!) { stopSensor(id: $id) {"
         stopping += (
             " ... on StopSensorMutationResult { instigationState { status } } ... on PythonError { message } } }"

@@ -92,11 +92,11 @@ def test_of_two_processes_exactly_one_holds(stack_env: Mapping[str, str], key: s
 
 
 def test_the_lease_of_a_killed_process_is_free_at_once(stack_env: Mapping[str, str], key: str) -> None:
-    holder = start(key, "run-killed", stack_env)
-    tell(holder)
-    assert hear(holder) == "holds"
-    holder.send_signal(signal.SIGKILL)
-    holder.wait(timeout=60)
+    with start(key, "run-killed", stack_env) as holder:
+        tell(holder)
+        assert hear(holder) == "holds"
+        holder.send_signal(signal.SIGKILL)
+        holder.wait(timeout=60)
     storage = open_storage("s3://state/", stack_env)
     left = read_lease(storage, key)
     assert left is not None
