@@ -7,6 +7,8 @@ from datetime import date
 
 from lakehouse.model import DateCounts, Equation, Manifest, ObjectOutcome, RowCounts
 
+KEYS_DISTINCT = "table: count(*) = count(distinct key)"
+KEYS_NOT_NULL = "table: rows with a NULL key = 0"
 UNDATED = "undated"
 """Stands for the landing date of objects whose source has none, in maps keyed by date text."""
 

@@ -24,7 +24,7 @@ from lakehouse.errors import DataError
 from lakehouse.model import Equation, Manifest, Reference
 from lakehouse.naming import quote_name
 from lakehouse.position import find_position
-from lakehouse.reconcile import day_text, expected_by_date, expected_live, parse_day
+from lakehouse.reconcile import KEYS_DISTINCT, KEYS_NOT_NULL, day_text, expected_by_date, expected_live, parse_day
 from lakehouse.reread import reread_equations
 from lakehouse.services import Services
 from lakehouse.state import walk
@@ -152,8 +152,8 @@ def _table_equations(
     ((distinct,),) = con.execute(f"select count(*) from (select distinct {keys} from live)").fetchall()
     ((nulls,),) = con.execute(f"select count(*) from live where {any_null}").fetchall()
     yield Equation("table: rows = published rows", rows, expected_live(manifests))
-    yield Equation("table: count(*) = count(distinct key)", rows, distinct)
-    yield Equation("table: rows with a NULL key = 0", nulls, 0)
+    yield Equation(KEYS_DISTINCT, rows, distinct)
+    yield Equation(KEYS_NOT_NULL, nulls, 0)
     yield Equation("table: snapshots of other writers = 0", len(foreign), 0)
 
 

@@ -16,12 +16,13 @@ import dagster as dg
 
 from lakehouse.model import Decision, Equation, GateResult, ObjectDecision, Plan
 from lakehouse.orchestration.metadata import SNAPSHOT_ID, Metadata, equations_table, gates_value, markdown_table
+from lakehouse.reconcile import KEYS_DISTINCT, KEYS_NOT_NULL
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
     from lakehouse.recount import Recount
 
-KEY_EQUATIONS = ("table: count(*) = count(distinct key)", "table: rows with a NULL key = 0")
+KEY_EQUATIONS = (KEYS_DISTINCT, KEYS_NOT_NULL)
 """The equations of a recount that are about keys."""
 
 _DONE = (Decision.CONSUMED, Decision.SKIPPED)
