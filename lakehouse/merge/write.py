@@ -108,7 +108,7 @@ def _select_fresh(con: duckdb.DuckDBPyConnection, declaration: Declaration, cons
     )
     con.execute(
         f"create or replace temp view fresh as select {picked} from winners "
-        "where row_id not in (select row_id from matched where verdict <> 'updated')"
+        "anti join (select row_id from matched where verdict <> 'updated') using (row_id)"
     )
 
 
@@ -178,8 +178,8 @@ def _write_part(
     order = ", ".join(quote_name(k) for k in declaration.key)
     con.execute(
         f"""copy (select * from ({" union all by name ".join(sources)}) order by {order}) to {quote_text(str(folder))}
-        (format parquet, compression zstd, compression_level {COMPRESSION_LEVEL}, file_size_bytes {FILE_BYTES},
-        field_ids {{{ids}}})"""
+        (format parquet, compression zstd, compression_level {COMPRESSION_LEVEL}, write_bloom_filter false,
+        file_size_bytes {FILE_BYTES}, field_ids {{{ids}}})"""
     )
     return sorted(folder.glob("*.parquet"))
 

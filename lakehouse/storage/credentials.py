@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,6 +18,10 @@ from lakehouse.errors import ConfigurationError
 # obstore keeps what it got for this long, less five minutes. botocore hands out credentials that are valid for ten
 # minutes or more, so obstore's default of thirty could sign with expired ones.
 _KEEP = timedelta(minutes=10)
+
+SESSION_LOCK = threading.Lock()
+"""Held while a session is used to make something: boto3's sessions are not for two threads at once."""
+_SESSIONS: dict[tuple[tuple[str, str | None, str | None], ...], boto3.Session] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,7 @@ def find_access(env: Mapping[str, str], *, subject: str) -> Access:
     Raises ConfigurationError where boto3's chain finds no credentials or cannot get them.
     """
     try:
-        session = _session(env)
+        session = _shared_session(env)
         provider = Boto3CredentialProvider(session, ttl=_KEEP)
         provider()
     except ValueError:
@@ -62,6 +67,17 @@ def _endpoint(env: Mapping[str, str]) -> str | None:
                 raise ConfigurationError(f"the endpoint is no http or https address: {name}")
             return value.rstrip("/")
     return None
+
+
+def _shared_session(env: Mapping[str, str]) -> boto3.Session:
+    """One session for all storages with the same credentials: its first client costs a tenth of a second."""
+    names = sorted(name for name in {*env, *os.environ} if name.startswith("AWS_"))
+    asked = tuple((name, env.get(name), os.environ.get(name)) for name in names)
+    with SESSION_LOCK:
+        if asked not in _SESSIONS:
+            _SESSIONS.clear()
+            _SESSIONS[asked] = _session(env)
+        return _SESSIONS[asked]
 
 
 def _session(env: Mapping[str, str]) -> boto3.Session:

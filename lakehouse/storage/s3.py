@@ -7,12 +7,11 @@ back, so that a write of ours that landed unseen is not taken for somebody else'
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +23,7 @@ from obstore.store import S3Store
 
 from lakehouse.errors import ConfigurationError, LakehouseError, ObjectChanged, Unavailable, UnreadableObject
 from lakehouse.model import LandingObject
-from lakehouse.storage.credentials import Access, find_access, without_password
+from lakehouse.storage.credentials import SESSION_LOCK, Access, find_access, without_password
 from lakehouse.storage.failures import FOREIGN, Meaning, explain, failure_of
 from lakehouse.storage.interface import Contents
 from lakehouse.storage.listing import install_page_parser, list_pages
@@ -55,7 +54,6 @@ class S3Storage:
     folder: str
     access: Access
     patience: Patience
-    _making_client: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def uri(self, key: str) -> str:
         return f"s3://{self.bucket}/{self.folder}{key}"
@@ -219,7 +217,7 @@ class S3Storage:
 
     @property
     def _client(self) -> S3Client:
-        with self._making_client:  # a boto3 session must not make clients in two threads at once
+        with SESSION_LOCK:
             return self._only_client
 
     @cached_property
