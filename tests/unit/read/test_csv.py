@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -260,3 +261,12 @@ def test_batches_are_let_go(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> No
     assert stage(b"id,v\n" + (b"k," + b"x" * 1000 + b"\n") * 6000).counts.staged == 6000
     assert len(held) > 50
     assert max(held) - held[0] < 10 * 100 * 1000
+
+
+@pytest.mark.parametrize("block", [1, 3, 7, 1000])
+@pytest.mark.parametrize("data", [b"a\nbb\n\nccc\nd", b"a\nbb\n\nccc\nd\n"])
+def test_lines_are_picked_whatever_the_blocks(data: bytes, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "BLOCK", block)
+    lines = dict(enumerate(data.splitlines(keepends=True), start=1))
+    for wanted in ([1], [5], [2, 4], [1, 2, 3, 4, 5]):
+        assert list(reader._picked_lines(BytesIO(data), wanted)) == [(n, lines[n]) for n in wanted]
