@@ -95,21 +95,19 @@ def test_a_person_loads_backfills_looks_and_stops(dev: Dev, home: Path, chromium
     assert dev.wait("the run ends", lambda: dev.run_status(run), seconds=90) == "SUCCESS", dev.said()
     assert_green(dev, DAYS[0])
 
-    backfill = dev.launch_backfill(ORDERS, DAYS)
     with opened(chromium, tmp_path / "browser") as page:
         first = {"bookmark_version": "1", "rows_inserted": "3", "dagster/row_count": "3"}
         see_partition(page, dev, DAYS[0], counts=first, green=1)
+
+        backfill = dev.launch_backfill(ORDERS, DAYS)
         status = dev.wait("the backfill ends", lambda: dev.backfill_status(backfill), seconds=180)
         assert status == "COMPLETED_SUCCESS", dev.said()
         assert dev.runs("dagster/backfill", backfill) == [(day, "SUCCESS") for day in DAYS]
         assert_green(dev, DAYS[2])
-
         see_overview(page, dev, tmp_path / "overview.png")
         see_checks(page, dev, tmp_path / "checks.png")
         again = {"lakehouse/state": "nothing_to_do", "bookmark_version": "1", "rows_inserted": "0"}
         see_partition(page, dev, DAYS[0], counts=again, green=3)
-        second = {"bookmark_version": "2", "rows_inserted": "2", "dagster/row_count": "5"}
-        see_partition(page, dev, DAYS[1], counts=second, green=3)
         page.screenshot(path=tmp_path / "partition.png")
 
     loaded = [(day, "SUCCESS") for day in DAYS[:2]]
