@@ -24,6 +24,7 @@ from lakehouse.stack import (
     stack_environment,
     start_stack,
     stop_stack,
+    without_home,
 )
 from lakehouse.stack.ports import ADDRESS, is_free
 
@@ -96,22 +97,9 @@ def _environment(stack: Stack, home: Path) -> dict[str, str]:
     dropped = conflicting_variables(stack, os.environ)
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
     # LAKEHOUSE_DEV=1: components start their sensors and schedules, which are stopped by default elsewhere.
-    ours = {"DAGSTER_HOME": str(home), "LAKEHOUSE_DEV": "1", **_nobodys_configuration(home)}
+    ours = {"DAGSTER_HOME": str(home), "LAKEHOUSE_DEV": "1", **without_home(home)}
     warnings = ",".join([*filter(None, [os.environ.get("PYTHONWARNINGS")]), *_UNSAID])
     return kept | stack_environment(stack, os.environ) | ours | {"PYTHONWARNINGS": warnings}
-
-
-def _nobodys_configuration(folder: Path) -> dict[str, str]:
-    """PyIceberg and boto3 would merge the files of the developer's home folder into the stack's configuration."""
-    # PyIceberg goes on to the home folder unless its file says something.
-    (folder / ".pyiceberg.yaml").write_text("default-catalog: default\n")
-    nothing = str(folder / "no-aws-configuration")
-    return {
-        "PYICEBERG_HOME": str(folder),
-        "AWS_CONFIG_FILE": nothing,
-        "AWS_SHARED_CREDENTIALS_FILE": nothing,
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
 
 
 def _run_dagster(env: dict[str, str], port: int, stop: threading.Event) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -86,10 +86,12 @@ class _Load:
     ) -> None:
         self._declaration = declaration
         self._request = request
-        self._services = services
+        self._forward = services.progress
+        self._services = replace(services, progress=self._tell)
         self._watch = watch
         self._builder = builder
         self._lease = lease
+        self._step = ""
         self._landing = _landing(declaration, services)
         self._failed: set[str] = set()
         self._tries = 0
@@ -116,6 +118,13 @@ class _Load:
                 listing, now = self._discover()
         self._finish()
 
+    def _tell(self, progress: Progress) -> None:
+        """Progress goes to whoever watches; a new step also into the lease, where `status` and a crash leave it."""
+        self._forward(progress)
+        if progress.step != self._step:
+            self._step = progress.step
+            self._lease.update(step=progress.step)
+
     def _discover(self) -> tuple[Sequence[LandingObject], datetime]:
         with self._watch.step("plan"):
             self._services.progress(Progress("discover", 0, 0, 0))
@@ -134,7 +143,7 @@ class _Load:
             scheduled=self._request.scheduled,
             now=now,
         )
-        self._lease.update(batch_id=task.batch_id, attempt_id=task.attempt_id, step="stage")
+        self._lease.update(batch_id=task.batch_id, attempt_id=task.attempt_id)
         try:
             result = run_batch(task, landing=self._landing, services=self._services, watch=self._watch)
         except LakehouseError as error:
@@ -160,7 +169,7 @@ class _Load:
     def _finish(self) -> None:
         """Bring the ledger up and take what the receipt says of the table; the load has succeeded before."""
         with self._watch.step("ledger"):
-            self._lease.update(step="ledger")
+            self._services.progress(Progress("ledger", 0, 0, 0))
             target = find_position(self._declaration, self._services).target
             totals = summary(target.main) if target.main else {}
             rows = int(totals["total-records"]) if "total-records" in totals else None

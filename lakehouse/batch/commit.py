@@ -24,7 +24,7 @@ from lakehouse.model import DateCounts, Equation, FileCounts, GateResult, Manife
 from lakehouse.publish import Change, publish
 from lakehouse.reconcile import batch_equations
 from lakehouse.schema import check_fit, target_schema, target_spec
-from lakehouse.services import Services
+from lakehouse.services import Progress, Services
 from lakehouse.state import attempt_folder, walk, write_checkpoint, write_manifest, write_rejects
 from lakehouse.target import Target, look, refuse_what_we_cannot_merge
 
@@ -70,9 +70,12 @@ def commit_batch(
     watch: Stopwatch,
 ) -> Committed:
     """Merge, prove the counts, write the manifest, publish. Raises CountsDiffer before anything became visible."""
+    staged = sum(o.rows.staged for o in outcomes)
+    services.progress(Progress("merge", 0, 0, staged))
     with watch.step("merge"):
         merged = _merge(con, task, outcomes, superseded=superseded, folder=folder, services=services)
     fault_point("after_write")
+    services.progress(Progress("publish", 0, 0, staged))
     with watch.step("publish"):
         manifest, reference = _describe(con, task, merged, gates=gates, folder=folder, services=services)
         if watch.elapsed() > STALE_ATTEMPT_SECONDS:

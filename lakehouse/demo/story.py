@@ -32,7 +32,7 @@ from lakehouse.position import find_position
 from lakehouse.recount import recount
 from lakehouse.services import open_services
 from lakehouse.settings import read_settings
-from lakehouse.stack import free_ports, stack_environment, temporary_stack
+from lakehouse.stack import conflicting_variables, free_ports, stack_environment, temporary_stack, without_home
 from lakehouse.storage import open_storage
 
 ORDERS, READINGS = "analytics.orders", "telemetry.readings"
@@ -48,17 +48,19 @@ def run_demo(console: Console) -> None:
         folder = Path(name)
         console.print("[bold]Starting S3 and the Iceberg REST catalog[/] (SeaweedFS, in a temporary folder)")
         with temporary_stack(folder / "stack", free_ports()) as stack:
-            env = {**stack_environment(stack), "LAKEHOUSE_SPILL": str(folder)}
-            with _environment(env):
+            env = {**stack_environment(stack), **without_home(folder), "LAKEHOUSE_SPILL": str(folder)}
+            with _environment(env, without=conflicting_variables(stack, os.environ)):
                 _Story(console, folder).tell()
     console.print(f"\n[bold green]All green[/] in {time.monotonic() - started:.0f} s. Nothing is left running.")
     console.print("See it in the Dagster UI, with data of your own: [bold]make dev[/]")
 
 
 @contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
+def _environment(values: Mapping[str, str], *, without: Sequence[str]) -> Iterator[None]:
     """Dagster bodies, boto3 and PyIceberg read the process's own environment."""
     before = dict(os.environ)
+    for name in without:
+        del os.environ[name]
     os.environ.update(values)
     try:
         yield

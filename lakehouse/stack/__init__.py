@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from lakehouse.stack.environment import catalog_properties, conflicting_variables, stack_environment
 from lakehouse.stack.guard import temporary_stack
+from lakehouse.stack.isolation import without_home
 from lakehouse.stack.ports import DEFAULT_PORTS, StackPorts, free_ports
 from lakehouse.stack.server import running_stack, start_stack, stop_stack
 from lakehouse.stack.state import LANDING_BUCKET, STATE_BUCKET, TABLE_BUCKET, Stack
@@ -27,4 +28,5 @@ __all__ = [
     "start_stack",
     "stop_stack",
     "temporary_stack",
+    "without_home",
 ]

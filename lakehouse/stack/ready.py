@@ -9,6 +9,8 @@ from urllib.parse import quote, urlencode
 from lakehouse.stack.state import LANDING_BUCKET, REGION, STATE_BUCKET, TABLE_BUCKET, Stack
 
 _TIMEOUT_SECONDS = 5
+_UNSET = (None, None, None, None)
+"""A variable of botocore that is read from nowhere."""
 
 
 def unready(stack: Stack) -> str | None:
@@ -19,10 +21,13 @@ def unready(stack: Stack) -> str | None:
 def _s3_unready(stack: Stack) -> str | None:
     # Slow to import, and `stack down` and `stack env` do without.
     import boto3
+    import botocore.session
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
 
-    client = boto3.session.Session().client(
+    # Neither a profile nor a file of the caller: both are about other accounts, and can be wrong.
+    nobodys = {"profile": _UNSET, "config_file": _UNSET, "credentials_file": _UNSET}
+    client = boto3.session.Session(botocore_session=botocore.session.Session(nobodys)).client(
         "s3",
         endpoint_url=stack.s3_endpoint,
         aws_access_key_id=stack.access_key,

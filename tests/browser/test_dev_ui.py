@@ -53,10 +53,8 @@ def home(tmp_path: Path) -> Path:
     """A developer's home folder, with settings of AWS and PyIceberg that are for something else."""
     home = tmp_path / "home"
     (home / ".aws").mkdir(parents=True)
-    (home / ".aws/config").write_text(
-        "[default]\nendpoint_url = http://127.0.0.1:9\ns3 =\n  addressing_style = virtual\n"
-    )
-    (home / ".pyiceberg.yaml").write_text("catalog:\n  default:\n    token: of another catalog\n")
+    (home / ".aws/config").write_text("[default]\nregion = eu-central-1\nendpoint_url = http://127.0.0.1:9\n")
+    (home / ".pyiceberg.yaml").write_text("catalog:\n  default:\n    rest.sigv4-enabled: true\n")
     return home
 
 
