@@ -38,7 +38,14 @@ def open_catalog(name: str) -> Catalog:
     texts = {str(key): str(value) for key, value in properties.items()}
     is_rest = texts.get("type") == "rest" or ("type" not in texts and texts.get("uri", "").startswith("http"))
     with translated(f"catalog={name}"):
-        catalog = TimedRestCatalog(name, **texts) if is_rest else load_catalog(name, **texts)
+        try:
+            catalog = TimedRestCatalog(name, **texts) if is_rest else load_catalog(name, **texts)
+        except (TypeError, ValueError, AttributeError, KeyError) as error:
+            # the properties of the environment and of ~/.pyiceberg.yaml together: PyIceberg does not say which is off
+            raise ConfigurationError(
+                f"catalog {name} cannot be opened: {type(error).__name__}: {_one_line(error)}: "
+                f"properties={', '.join(sorted(texts))}"
+            ) from error
     if not is_supported(catalog):
         raise ConfigurationError(f"catalog {name}: type {type(catalog).__name__} is not supported; REST, SQL or Glue")
     return catalog

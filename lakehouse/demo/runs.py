@@ -33,7 +33,7 @@ class DagsterRuns:
     def __init__(self, declarations: Sequence[Declaration], folder: Path) -> None:
         folder.mkdir(parents=True)
         logging.getLogger("dagster").setLevel(logging.CRITICAL)
-        self._instance = dg.DagsterInstance.local_temp(str(folder))
+        self._instance = dg.DagsterInstance.local_temp(str(folder), overrides={"telemetry": {"enabled": False}})
         self._definitions = build_definitions(declarations)
 
     def load(self, declaration: Declaration, day: date, *, mode: str = "incremental") -> Ran:

@@ -56,7 +56,7 @@ def column_schema(declaration: Declaration) -> dg.TableSchema:
 
 def load_metadata(receipt: Receipt) -> Metadata:
     """Everything that a load reports."""
-    return {**position_metadata(receipt), **_counts("rows", receipt.rows.as_dict()), **_table_rows(receipt)}
+    return {**_table_rows(receipt), **_counts("rows", receipt.rows.as_dict()), **position_metadata(receipt)}
 
 
 def position_metadata(receipt: Receipt) -> Metadata:
