@@ -13,6 +13,7 @@ from pyiceberg.exceptions import (
     ForbiddenError,
     NoSuchNamespaceError,
     NoSuchTableError,
+    NotInstalledError,
     OAuthError,
     RESTError,
     UnauthorizedError,
@@ -40,7 +41,7 @@ def open_catalog(name: str) -> Catalog:
     with translated(f"catalog={name}"):
         try:
             catalog = TimedRestCatalog(name, **texts) if is_rest else load_catalog(name, **texts)
-        except (TypeError, ValueError, AttributeError, KeyError) as error:
+        except (TypeError, ValueError, AttributeError, KeyError, ImportError, NotInstalledError) as error:
             # the properties of the environment and of ~/.pyiceberg.yaml together: PyIceberg does not say which is off
             raise ConfigurationError(
                 f"catalog {name} cannot be opened: {type(error).__name__}: {_one_line(error)}: "
