@@ -1,6 +1,6 @@
 """`python -m lakehouse` is the command line."""
 
-from lakehouse.cli import main
+from lakehouse.cli import run
 
 if __name__ == "__main__":
-    main()
+    run()

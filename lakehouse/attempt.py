@@ -6,7 +6,7 @@ Never touches the target or the chain of manifests; operators, `status` and the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 
 from lakehouse import naming
-from lakehouse.model import GateResult, ObjectDecision, Reference, State
+from lakehouse.model import GateResult, Reference, State
 from lakehouse.naming import quote_text
 from lakehouse.storage import Storage
 
@@ -39,10 +39,6 @@ class AttemptRecord:
     gates: tuple[GateResult, ...] = ()
     rejects: Reference | None = None
     staging: str = ""
-
-
-def object_identities(objects: Sequence[ObjectDecision]) -> tuple[tuple[str, str, str | None], ...]:
-    return tuple(o.object.identity for o in objects)
 
 
 def write_record(storage: Storage, root: str, record: AttemptRecord) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from lakehouse import naming
 from lakehouse.attempt import AttemptRecord, read_records
-from lakehouse.errors import Detached
+from lakehouse.errors import Detached, LakehouseError
 from lakehouse.lease import read_lease
 from lakehouse.ledger import ledger_head
 from lakehouse.model import NEW_TABLE, Manifest, Reference, State
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """One line per table. `state` is `new`, `committed`, `running`, `blocked`, `failed`, `unknown` or `detached`."""
+    """One line per table. `state` is `new`, `committed`, `running`, `blocked`, `failed`, `unknown`, `detached` or
+    `error`: the table could not be looked at, and `exit_code` is that error's. A state that was found is no error."""
 
     table: str
     context: str
@@ -45,6 +46,7 @@ class TableStatus:
     ledger: str
     detail: str
     next: str
+    exit_code: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -71,10 +73,7 @@ def status_of(declaration: Declaration, services: Services) -> TableStatus:
     try:
         position = find_position(declaration, services)
     except Detached as error:
-        return TableStatus(
-            declaration.table, declaration.context, State.DETACHED.value, 0, None, None, None, None, "unknown",
-            error.message, error.next,
-        )  # fmt: skip
+        return replace(unreadable_status(declaration, error), state=State.DETACHED.value, exit_code=0)
     version = position.bookmark.version
     last = next((m for m, _ in islice(walk(services.state, position.target.bookmark), 1)), None)
     state, detail, next_step = _state(declaration, position, services)
@@ -92,6 +91,24 @@ def status_of(declaration: Declaration, services: Services) -> TableStatus:
         ledger=_ledger(declaration, position, services),
         detail=detail,
         next=next_step,
+    )
+
+
+def unreadable_status(declaration: Declaration, error: LakehouseError) -> TableStatus:
+    """The status of a table that raised when it was looked at."""
+    return TableStatus(
+        table=declaration.table,
+        context=declaration.context,
+        state="error",
+        bookmark_version=0,
+        snapshot_id=None,
+        last_batch=None,
+        last_batch_at=None,
+        rows=None,
+        ledger="unknown",
+        detail=error.message,
+        next=error.next,
+        exit_code=error.exit_code,
     )
 
 

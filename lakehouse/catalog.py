@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -93,9 +94,15 @@ def translate(error: BaseException, subject: str) -> LakehouseError | None:
     if isinstance(error, (NoSuchTableError, NoSuchNamespaceError)):
         return ConfigurationError(f"{subject}: {text}")
     if isinstance(error, RESTError):
+        if re.search(r"NoSuch(Namespace|Warehouse|Bucket)|warehouse .*not found", text):
+            return ConfigurationError(f"{subject}: the catalog does not know what the configuration names: {text}")
         if re.search(r"AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|invalid_client|Unauthorized", text):
             return ConfigurationError(f"{subject}: the catalog refuses our credentials: {text}")
         return Unavailable(f"{subject}: the catalog answers with an error: {text}")
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return ConfigurationError(
+            f"{subject}: no space left: {text}", next="give LAKEHOUSE_SPILL a local folder with more room"
+        )
     if isinstance(error, OSError):
         return _translate_storage(subject, text)
     return _translate_by_module(error, subject, text)

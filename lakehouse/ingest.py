@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lakehouse import naming
-from lakehouse.attempt import AttemptRecord, object_identities, write_record
+from lakehouse.attempt import write_record
 from lakehouse.batch import BatchResult, BatchTask, run_batch
 from lakehouse.batch.stopwatch import Stopwatch
 from lakehouse.errors import Conflict, LakehouseError, NotAvailable, ObjectChanged, OutcomeUnknown
@@ -29,7 +29,7 @@ from lakehouse.process import this_process
 from lakehouse.receipt import ReceiptBuilder
 from lakehouse.services import Progress, Services
 from lakehouse.storage import Storage, open_storage, split_uri
-from lakehouse.target import summary
+from lakehouse.target import foreign_since_bookmark, summary
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -103,7 +103,9 @@ class _Load:
         while True:
             with self._watch.step("plan"):
                 position = find_position(self._declaration, self._services)
-                full_since = position.bookmark.version if full_since is None else full_since
+                if full_since is None:
+                    full_since = position.bookmark.version
+                    self._tell_of_others(position)
                 left = [o for o in listing if o.uri not in self._failed]
                 plan = _plan(self._declaration, self._request, position, left, now=now, full_since=full_since)
             self._builder.planned(plan)
@@ -154,6 +156,13 @@ class _Load:
             remember(self._declaration, find_position(self._declaration, self._services).target, self._services)
         return result
 
+    def _tell_of_others(self, position: Position) -> None:
+        if found := foreign_since_bookmark(position.target):
+            self._builder.warn(
+                f"{len(found)} snapshots of other writers since the last batch, the newest is {found[0]}: "
+                f"lakehouse reconcile {self._declaration.table}"
+            )
+
     def _try_again(self, result: BatchResult) -> None:
         self._tries += 1
         if self._tries < MOST_TRIES:
@@ -182,19 +191,8 @@ class _Load:
     def _record(self, task: BatchTask, error: LakehouseError) -> None:
         """Leave evidence of an attempt that raised; if even that fails, the error itself is what counts."""
         root = naming.incarnation_root(self._services.catalog_name, task.declaration.table, task.position.target.uuid)
-        record = AttemptRecord(
-            attempt_id=task.attempt_id,
-            batch_id=task.batch_id,
-            context=task.declaration.context,
-            run_id=task.run_id,
-            bookmark_version=task.position.bookmark.version,
-            declaration=task.declaration.hash,
-            state=State.UNKNOWN if isinstance(error, OutcomeUnknown) else State.FAILED,
-            step=self._watch.current,
-            error=error.message,
-            ended_at=self._services.now(),
-            objects=object_identities(task.objects),
-        )
+        state = State.UNKNOWN if isinstance(error, OutcomeUnknown) else State.FAILED
+        record = task.record(state=state, step=self._watch.current, error=error.message, ended_at=self._services.now())
         with suppress(LakehouseError):
             write_record(self._services.state, root, record)
 

@@ -1,4 +1,4 @@
-"""What a listed object is by its key and size alone: data file, control file, folder marker or something foreign.
+"""What a listed object is by its key and size alone: data file, control file, folder marker, hidden or foreign.
 
 Owns the order of these questions, the marker names and the control-file names. Never looks at the bookmark, the clock
 or the content.
@@ -73,6 +73,8 @@ def _ignored(obj: LandingObject, day: date | None, rest: str, *, source: Source,
         return "folder marker"
     if obj.uri in controls:
         return "control file"
+    if hidden := _hidden(rest):
+        return f"hidden: {hidden} begins with {hidden[0]}"
     if not _matches(day, rest, source=source):
         return f"does not match files={source.files}"
     if obj.size == 0:
@@ -80,6 +82,14 @@ def _ignored(obj: LandingObject, day: date | None, rest: str, *, source: Source,
     if source.landing and day is None:
         return f"no landing date in the path: partition={source.partition}"
     return ""
+
+
+def _hidden(rest: str) -> str | None:
+    """The first folder or file name that Hadoop and Spark keep for themselves: `_temporary`, `._SUCCESS.crc`.
+
+    The folders of the landing date are declared, and `_p=1` is a partition.
+    """
+    return next((part for part in rest.split("/") if part.startswith(("_", ".")) and "=" not in part), None)
 
 
 def _locate(uri: str, *, source: Source) -> tuple[date | None, str]:

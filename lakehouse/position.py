@@ -38,9 +38,6 @@ def find_position(declaration: Declaration, services: Services) -> Position:
     manifest is missing or altered.
     """
     target = look(declaration.table, declaration.context, load_table(services.catalog, declaration.table))
-    if target.table is not None:
-        check_fit(declaration, target.table.schema())
-        refuse_what_we_cannot_merge(target)
     known = _known(declaration, target, services)
     state, reason = attachment(
         target.nodes,
@@ -49,9 +46,12 @@ def find_position(declaration: Declaration, services: Services) -> Position:
         known=known,
     )
     if state is Attachment.DETACHED:
-        raise _detached(declaration, reason, services)
+        raise _detached(declaration, reason, services, tag=target.tag is not None)
     if state is Attachment.FIRST_LOAD and (other := _other_life(declaration, target, services)):
         raise _detached(declaration, f"the table was dropped: its bookmark belongs to table uuid {other}", services)
+    if target.table is not None:
+        check_fit(declaration, target.table.schema())
+        refuse_what_we_cannot_merge(target)
     bookmark = load_bookmark(services.state, target.bookmark)
     if state is Attachment.ATTACHED:
         remember(declaration, target, services)
@@ -86,10 +86,11 @@ def _other_life(declaration: Declaration, target: Target, services: Services) ->
     return None
 
 
-def _detached(declaration: Declaration, reason: str, services: Services) -> Detached:
+def _detached(declaration: Declaration, reason: str, services: Services, *, tag: bool = False) -> Detached:
     folder = services.state.uri(naming.table_root(services.catalog_name, declaration.table))
+    anew = f"to load everything into a new table, drop the table and remove the state folder {folder}"
+    back = f"set main back to the tag {naming.tag(declaration.context)}, or, " if tag else ""
     return Detached(
         f"table {declaration.table} is detached from bookmark {declaration.context}: {reason}; nothing was read",
-        next=f"set main back to the tag {naming.tag(declaration.context)}, or, to load everything into a new table, "
-        f"drop the table and remove the state folder {folder}",
+        next=back + anew,
     )

@@ -54,6 +54,9 @@ class ReceiptBuilder:
         self._plan = plan
         self._version = plan.bookmark_version
 
+    def warn(self, text: str) -> None:
+        self._warnings.append(text)
+
     def stands_at(self, *, snapshot_id: int | None, table_rows: int | None) -> None:
         self._snapshot_id = snapshot_id
         self._table_rows = table_rows
@@ -63,6 +66,7 @@ class ReceiptBuilder:
         if result.state is State.COMMITTED:
             self._version = result.task.position.bookmark.version + 1
             self._snapshot_id = result.snapshot_id
+        self._warnings.extend(result.warnings)
         for item, reason in result.failed:
             self._failed[item.object.uri] = item
             self._failure = f"{item.object.uri}: {reason}"
@@ -140,10 +144,20 @@ class ReceiptBuilder:
             return state, 3, f"read failed, left for the next load: {self._failure}{more}", f"lakehouse load {table}"
         if _quarantined(done):
             first = next(o for r in done for o in r.outcomes if o.decision is Decision.QUARANTINED)
-            return state, 1, f"quarantined: {first.object.uri}: {first.reason}", f"lakehouse files {table}"
+            count = _quarantined(done)
+            named = first.reason if first.object.uri in first.reason else f"{first.object.uri}: {first.reason}"
+            text = f"quarantined: {named}" if count == 1 else f"{count} objects quarantined, the first: {named}"
+            return state, 1, text, f"lakehouse files {table}"
         if self._ledger == "behind":
             return state, 0, "", f"lakehouse ledger rebuild {table}"
         return state, 0, "", ""
+
+
+def failed_receipt(declaration: Declaration, run_id: str, error: LakehouseError) -> Receipt:
+    """The receipt of a load that failed before it began."""
+    builder = ReceiptBuilder(declaration, run_id)
+    builder.raised(error)
+    return builder.build({})
 
 
 def _quarantined(results: Sequence[BatchResult]) -> int:

@@ -5,7 +5,6 @@ Reads only. The scan is PyIceberg's, so it shares no code with the merge that it
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from lakehouse.naming import quote_name
 from lakehouse.position import find_position
 from lakehouse.reconcile import KEYS_DISTINCT, KEYS_NOT_NULL, day_text, expected_by_date, expected_live, parse_day
 from lakehouse.reread import reread_equations
+from lakehouse.scratch import scratch_folder
 from lakehouse.services import Services
 from lakehouse.state import walk
 from lakehouse.target import summary
@@ -120,13 +120,11 @@ def _foreign(line: Sequence[Snapshot], attempts: set[str]) -> list[tuple[str, in
 
 @contextmanager
 def _session(services: Services) -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
-    folder = services.settings.spill / f"lakehouse-recount-{services.new_id()}"
-    folder.mkdir(parents=True, mode=0o700)
-    try:
-        with closing(open_session(spill=folder / "spill", memory_bytes=services.settings.memory_bytes)) as con:
-            yield con, folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with (
+        scratch_folder(services.settings.spill, f"lakehouse-recount-{services.new_id()}") as folder,
+        closing(open_session(spill=folder / "spill", memory_bytes=services.settings.memory_bytes)) as con,
+    ):
+        yield con, folder
 
 
 def _scan(con: duckdb.DuckDBPyConnection, table: Table, snapshot: Snapshot, declaration: Declaration) -> None:

@@ -13,6 +13,7 @@ from pyiceberg.catalog import Catalog
 
 from lakehouse.catalog import open_catalog
 from lakehouse.errors import ConfigurationError
+from lakehouse.scratch import check_spill
 from lakehouse.settings import Settings, read_settings
 from lakehouse.storage import Storage, open_storage
 
@@ -56,6 +57,7 @@ def open_services(
     """Open the catalog and the state store that the environment names. Raises ConfigurationError or Unavailable."""
     env = os.environ if env is None else env
     settings = read_settings(env)
+    check_spill(settings.spill)
     name = catalog or settings.catalog
     opened = open_catalog(name)
     return Services(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,14 +32,24 @@ def read_settings(env: Mapping[str, str]) -> Settings:
         memory_bytes = parse_bytes(memory) if memory else _half_of_memory()
     except ValueError as error:
         raise ConfigurationError(f"LAKEHOUSE_MEMORY: {error}") from None
+    namespace = env.get("LAKEHOUSE_OPS_NAMESPACE") or "lakehouse_ops"
+    if not re.fullmatch(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", namespace):
+        raise ConfigurationError(
+            f"LAKEHOUSE_OPS_NAMESPACE: no Iceberg namespace: {namespace!r}; letters, digits, _ and ."
+        )
     return Settings(
         catalog=env.get("LAKEHOUSE_CATALOG") or "default",
         state=env.get("LAKEHOUSE_STATE") or None,
         spill=Path(env.get("LAKEHOUSE_SPILL") or tempfile.gettempdir()),
         memory_bytes=memory_bytes,
-        ops_namespace=env.get("LAKEHOUSE_OPS_NAMESPACE") or "lakehouse_ops",
-        assets=Path(env.get("LAKEHOUSE_ASSETS") or "assets/defs"),
+        ops_namespace=namespace,
+        assets=assets_folder(env),
     )
+
+
+def assets_folder(env: Mapping[str, str]) -> Path:
+    """The folder searched for declarations: all that finding a declaration needs of the environment."""
+    return Path(env.get("LAKEHOUSE_ASSETS") or "assets/defs")
 
 
 def _half_of_memory() -> int:

@@ -6,6 +6,7 @@ rows or, if it cannot be read as declared, none. Never fetches an object and nev
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -20,6 +21,14 @@ from lakehouse.read.local_file import refuse_foreign
 from lakehouse.read.parquet import read_parquet
 from lakehouse.read.sink import REJECTS, STAGED, Sink
 from lakehouse.types import ColumnType
+
+
+@dataclass(frozen=True, slots=True)
+class StagedObject:
+    """What came of one object. `missing` are the declared columns that the file lacks: NULL in all of its rows."""
+
+    rows: RowCounts
+    missing: tuple[str, ...]
 
 
 def create_staging(con: duckdb.DuckDBPyConnection, declaration: Declaration) -> None:
@@ -42,8 +51,8 @@ def create_staging(con: duckdb.DuckDBPyConnection, declaration: Declaration) -> 
 
 def stage_object(
     con: duckdb.DuckDBPyConnection, *, path: Path, item: ObjectDecision, declaration: Declaration
-) -> RowCounts:
-    """Stage the object whose bytes are at `path`; returns read, rejected and staged rows.
+) -> StagedObject:
+    """Stage the object whose bytes are at `path`; its rows are read, rejected and staged ones.
 
     Raises UnreadableObject if it cannot be read as declared; nothing of it stays then.
     """
@@ -52,12 +61,12 @@ def stage_object(
     sink = Sink(con, item=item, declaration=declaration, rules=_rules(format))
     match format:
         case CsvFormat():
-            read_csv(sink, path, format)
+            missing = read_csv(sink, path, format)
         case JsonlFormat():
-            read_jsonl(sink, path, format)
+            missing = read_jsonl(sink, path, format)
         case ParquetFormat():
-            read_parquet(sink, path)
-    return sink.counts
+            missing = read_parquet(sink, path)
+    return StagedObject(sink.counts, missing)
 
 
 def _rules(format: CsvFormat | JsonlFormat | ParquetFormat) -> CastRules:

@@ -88,6 +88,18 @@ def refuse_what_we_cannot_merge(target: Target) -> None:
         )
 
 
+def foreign_since_bookmark(target: Target) -> list[int]:
+    """Snapshots of other writers between the bookmark and `main`, newest first."""
+    found: list[int] = []
+    snapshot = target.main if target.tag is not None else None
+    while snapshot is not None and target.tag is not None and snapshot.snapshot_id != target.tag.snapshot_id:
+        if not any(key.startswith(naming.SUMMARY) for key in summary(snapshot)):
+            found.append(snapshot.snapshot_id)
+        parent = snapshot.parent_snapshot_id
+        snapshot = target.table.metadata.snapshot_by_id(parent) if target.table and parent is not None else None
+    return found
+
+
 def summary(snapshot: Snapshot) -> dict[str, str]:
     """All summary properties of a snapshot; a snapshot without a summary has none."""
     return dict(snapshot.summary.additional_properties) if snapshot.summary else {}

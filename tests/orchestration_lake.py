@@ -119,7 +119,7 @@ class Lake:
         seen = [s for s in self.bookmark.seen.values() if landing_date in (None, s.landing_date)]
         rows = ROWS * len(seen)
         return Recount(
-            snapshot_id,
+            snapshot_id or 1,
             (
                 Equation("date: rows = gained - lost", rows - self.missing_rows, rows, landing_date),
                 Equation("table: count(*) = count(distinct key)", rows, rows),

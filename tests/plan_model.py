@@ -22,6 +22,7 @@ DATA_KEYS = {
 IGNORED_KEYS = {
     "day=2026-08-30/": "marker",
     "day=2026-08-30_$folder$": "marker",
+    "day=2026-08-30/_a.csv": "hidden",
     "day=2026-08-30/a.txt": "glob",
     "day=2026-02-30/a.csv": "date",
     "nodate.csv": "date",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,7 @@ class Result:
     lines: list[int]
     rejects: list[tuple[int, str | None, str, str | None]]
     counts: RowCounts
+    missing: tuple[str, ...] = ()
 
     @property
     def rejected_lines(self) -> list[int]:
@@ -78,8 +79,9 @@ class Staging:
 
     def stage_file(self, *, item: ObjectDecision | None = None) -> Result:
         item = item or planned()
-        counts = stage_object(self.con, path=self.path, item=item, declaration=self.declaration)
-        result = self.result(item.object.uri, counts)
+        staged = stage_object(self.con, path=self.path, item=item, declaration=self.declaration)
+        counts = staged.rows
+        result = replace(self.result(item.object.uri, counts), missing=staged.missing)
         assert counts.read == counts.rejected + counts.staged
         assert (counts.staged, counts.rejected) == (len(result.rows), len(result.rejects))
         return result

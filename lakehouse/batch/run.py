@@ -6,10 +6,9 @@ DESIGN §3, never here.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,10 +16,8 @@ import duckdb
 
 from lakehouse import naming
 from lakehouse.attempt import (
-    AttemptRecord,
     clear_staging,
     export_staging,
-    object_identities,
     rejects_parquet,
     write_record,
 )
@@ -44,6 +41,7 @@ from lakehouse.model import (
     RowCounts,
     State,
 )
+from lakehouse.scratch import scratch_folder
 from lakehouse.services import Services
 from lakehouse.state import write_rejects
 from lakehouse.storage import Storage
@@ -67,12 +65,17 @@ class BatchResult:
     manifest: Reference | None = None
     failed: tuple[tuple[ObjectDecision, str], ...] = ()
     changed: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     detail: str = ""
 
 
 def run_batch(task: BatchTask, *, landing: Storage, services: Services, watch: Stopwatch) -> BatchResult:
     """Stage the objects, ask the gates, merge and publish. Raises what the steps raise."""
-    with _engine_errors(services), _workspace(task, services) as folder, closing(_session(folder, services)) as con:
+    with (
+        _engine_errors(services),
+        scratch_folder(services.settings.spill, f"lakehouse-{task.attempt_id}") as folder,
+        closing(_session(folder, services)) as con,
+    ):
         staged = stage_objects(
             con,
             task.declaration,
@@ -137,6 +140,7 @@ def _published(
         snapshot_id=committed.snapshot_id,
         manifest=committed.manifest,
         failed=staged.failed,
+        warnings=staged.warnings,
     )
 
 
@@ -157,18 +161,8 @@ def _blocked(
     detail = "; ".join(
         f"gate {g.name}: {g.value} is over {g.limit}" + (f" ({g.detail})" if g.detail else "") for g in failed
     )
-    record = AttemptRecord(
-        attempt_id=task.attempt_id,
-        batch_id=task.batch_id,
-        context=task.declaration.context,
-        run_id=task.run_id,
-        bookmark_version=task.position.bookmark.version,
-        declaration=task.declaration.hash,
-        state=State.BLOCKED,
-        step="gate",
-        error=detail,
-        ended_at=services.now(),
-        objects=object_identities(task.objects),
+    record = replace(
+        task.record(state=State.BLOCKED, step="gate", error=detail, ended_at=services.now()),
         gates=gates,
         rejects=write_rejects(services.state, data, folder=root + place) if data else None,
         staging=export_staging(con, services.state, root=root, place=place, folder=folder),
@@ -204,14 +198,3 @@ def _engine_errors(services: Services) -> Iterator[None]:
             f"the spill folder cannot be used: {services.settings.spill}: {str(error).splitlines()[0]}",
             next="point LAKEHOUSE_SPILL to a local folder with room",
         ) from error
-
-
-@contextmanager
-def _workspace(task: BatchTask, services: Services) -> Iterator[Path]:
-    """A local folder of this attempt alone; another one killed by the system leaves its own behind."""
-    folder = services.settings.spill / f"lakehouse-{task.attempt_id}"
-    folder.mkdir(parents=True, mode=0o700)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -30,11 +30,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What was staged. `changed` were overwritten while we worked, `failed` could not be fetched for now."""
+    """What was staged. `changed` were overwritten while we worked, `failed` could not be fetched for now.
+
+    `warnings` has a line per object that was read without all of the declared columns.
+    """
 
     outcomes: tuple[ObjectOutcome, ...]
     changed: tuple[str, ...]
     failed: tuple[tuple[ObjectDecision, str], ...]
+    warnings: tuple[str, ...]
 
 
 def stage_objects(
@@ -54,6 +58,7 @@ def stage_objects(
     outcomes: list[ObjectOutcome] = []
     changed: list[str] = []
     failed: list[tuple[ObjectDecision, str]] = []
+    warnings: list[str] = []
     report = _Reporter(objects, services, watch)
     with closing(fetch_all(landing, [o.object for o in objects], folder)) as fetched:
         for item in objects:
@@ -65,9 +70,12 @@ def stage_objects(
                 failed.append((item, local.message))
             else:
                 with watch.step("stage"):
-                    outcomes.append(_stage(con, declaration, item, local, bookmark=bookmark, now=now))
+                    outcome, warning = _stage(con, declaration, item, local, bookmark=bookmark, now=now)
+                outcomes.append(outcome)
+                if warning:
+                    warnings.append(f"{item.object.uri}: {warning}")
             report.advance(item, outcomes)
-    return Staged(tuple(outcomes), tuple(changed), tuple(failed))
+    return Staged(tuple(outcomes), tuple(changed), tuple(failed), tuple(warnings))
 
 
 def _stage(
@@ -78,18 +86,21 @@ def _stage(
     *,
     bookmark: Bookmark,
     now: datetime,
-) -> ObjectOutcome:
+) -> tuple[ObjectOutcome, str]:
+    """What became of the object, and what must be told of it though it was read; empty if nothing."""
     seen = first_seen(bookmark.seen, item.object, now=now)
     try:
         if isinstance(local, LakehouseError):
             raise local
-        rows = stage_object(con, path=local, item=item, declaration=declaration)
+        staged = stage_object(con, path=local, item=item, declaration=declaration)
     except UnreadableObject as error:
-        return ObjectOutcome(item.object, item.landing_date, Decision.QUARANTINED, error.message, seen)
+        return ObjectOutcome(item.object, item.landing_date, Decision.QUARANTINED, error.message, seen), ""
     finally:
         if isinstance(local, Path):
             local.unlink(missing_ok=True)
-    return ObjectOutcome(item.object, item.landing_date, Decision.CONSUMED, item.reason, seen, rows)
+    warning = f"columns missing in the file are NULL: {', '.join(staged.missing)}" if staged.missing else ""
+    reason = f"{item.reason}; {warning}" if warning else item.reason
+    return ObjectOutcome(item.object, item.landing_date, Decision.CONSUMED, reason, seen, staged.rows), warning
 
 
 class _Reporter:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lakehouse.model import Mode, ObjectDecision
+from lakehouse.attempt import AttemptRecord
+from lakehouse.model import Mode, ObjectDecision, State
 from lakehouse.position import Position
 
 if TYPE_CHECKING:
@@ -26,3 +27,19 @@ class BatchTask:
     mode: Mode
     scheduled: bool
     now: datetime
+
+    def record(self, *, state: State, step: str, error: str, ended_at: datetime) -> AttemptRecord:
+        """What stays of this attempt if it ends unpublished."""
+        return AttemptRecord(
+            attempt_id=self.attempt_id,
+            batch_id=self.batch_id,
+            context=self.declaration.context,
+            run_id=self.run_id,
+            bookmark_version=self.position.bookmark.version,
+            declaration=self.declaration.hash,
+            state=state,
+            step=step,
+            error=error,
+            ended_at=ended_at,
+            objects=tuple(item.object.identity for item in self.objects),
+        )

@@ -1,5 +1,5 @@
 """The command line `lakehouse`: argument names, output, exit codes. Every decision is made below it."""
 
-from lakehouse.cli.app import main
+from lakehouse.cli.app import main, run
 
-__all__ = ["main"]
+__all__ = ["main", "run"]

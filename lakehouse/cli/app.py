@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import traceback
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,6 +34,23 @@ demo.add_to(app)
 dev.add_to(app)
 app.add_typer(stack.app, name="stack")
 pending.add_to(app)
+
+
+def run() -> None:
+    """The entry point of the process: `main`, then leave at once.
+
+    Native threads of DuckDB, Arrow and obstore do not all like the interpreter's teardown; one that aborts would show
+    a scheduler a load that has committed as one that was killed.
+    """
+    code: object = 0
+    try:
+        main()
+    except SystemExit as stop:
+        code = stop.code
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code if isinstance(code, int) else 0 if code is None else 1)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -7,15 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse.audit import TableStatus, rejected_rows, status_of
+from lakehouse.audit import TableStatus, rejected_rows, status_of, unreadable_status
 from lakehouse.cli.options import AsJson, TableName, declared, services_for
 from lakehouse.cli.output import console, print_json, print_table
 from lakehouse.cli.pending import add_refusal
 from lakehouse.declaration import Declaration, load_declarations
+from lakehouse.errors import LakehouseError
 from lakehouse.ledger import BATCHES, FILES, ledger_head, read_ledger, rebuild, standing_of
 from lakehouse.position import find_position
 from lakehouse.services import Services
-from lakehouse.settings import read_settings
+from lakehouse.settings import assets_folder
 from lakehouse.target import Target
 
 OneBatch = Annotated[str | None, typer.Option("--batch", metavar="BATCH", help="One batch, by its id.")]
@@ -50,16 +51,25 @@ def status(table: OptionalTable = None, as_json: AsJson = False) -> None:
     if table is not None:
         declarations: tuple[Declaration, ...] = (declared(table),)
     else:
-        declarations = load_declarations(read_settings(os.environ).assets, os.environ)
-    found = [status_of(d, services_for(d)) for d in declarations]
+        declarations = load_declarations(assets_folder(os.environ), os.environ)
+    found = [_status_or_error(d) for d in declarations]
     if as_json:
         print_json([s.as_dict() for s in found])
-        return
+        raise typer.Exit(max((one.exit_code for one in found), default=0))
     columns = ["table", "state", "bookmark", "last batch", "at", "rows", "ledger", "next"]
     print_table("", columns, [_status_row(s) for s in found])
     for one in found:
         if one.detail:
             console().print(f"{one.table}: {one.detail}", markup=False)
+    raise typer.Exit(max((one.exit_code for one in found), default=0))
+
+
+def _status_or_error(declaration: Declaration) -> TableStatus:
+    """One table that cannot be looked at must not hide the others."""
+    try:
+        return status_of(declaration, services_for(declaration))
+    except LakehouseError as error:
+        return unreadable_status(declaration, error)
 
 
 def _status_row(one: TableStatus) -> tuple[object, ...]:

@@ -13,7 +13,7 @@ import typer
 from lakehouse.cli.options import AsJson, Partition, parse_date
 from lakehouse.cli.output import print_json, print_table
 from lakehouse.declaration import load_declarations
-from lakehouse.settings import read_settings
+from lakehouse.settings import assets_folder
 
 if TYPE_CHECKING:
     from lakehouse.orchestration import CheckOutcome
@@ -42,7 +42,7 @@ def check(
     from lakehouse.orchestration import build_definitions, run_checks
 
     logging.getLogger("dagster").setLevel(logging.CRITICAL)
-    declarations = load_declarations(read_settings(os.environ).assets, os.environ)
+    declarations = load_declarations(assets_folder(os.environ), os.environ)
     day = parse_date("--partition", partition) if partition is not None else None
     instance = dg.DagsterInstance.get() if os.environ.get("DAGSTER_HOME") else None
     outcomes = run_checks(build_definitions(declarations), selection=selection, partition=day, instance=instance)

@@ -9,7 +9,7 @@ import typer
 from lakehouse.cli.options import AsJson
 from lakehouse.cli.output import console, error_console, print_json, print_table
 from lakehouse.declaration import validate_all
-from lakehouse.settings import read_settings
+from lakehouse.settings import assets_folder
 
 
 def add_to(app: typer.Typer) -> None:
@@ -18,7 +18,7 @@ def add_to(app: typer.Typer) -> None:
 
 def validate(as_json: AsJson = False) -> None:
     """Check every declaration; a mistake is told with file, line, column, field and what would be right."""
-    root = read_settings(os.environ).assets
+    root = assets_folder(os.environ)
     good, mistakes = validate_all(root, os.environ)
     if as_json:
         print_json({"folder": str(root), "tables": [d.table for d in good], "mistakes": list(mistakes)})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from lakehouse.cli.output import console
+from lakehouse.cli.options import AsJson
+from lakehouse.cli.output import console, error_console, print_json
 from lakehouse.errors import ConfigurationError
 
 
@@ -12,7 +13,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("demo", epilog="Example: lakehouse demo")(demo)
 
 
-def demo() -> None:
+def demo(as_json: AsJson = False) -> None:
     """A few days of files on a real S3 and Iceberg catalog, through Dagster: late, wrong, overwritten, crashed."""
     # Imported here: every other command starts without Dagster.
     try:
@@ -21,4 +22,6 @@ def demo() -> None:
         raise ConfigurationError(
             f"the demo needs the local stack: {error}", next="pip install 'lakehouse-bookmark[local]'"
         ) from error
-    run_demo(console())
+    seconds = run_demo(error_console() if as_json else console())
+    if as_json:
+        print_json({"state": "ok", "seconds": round(seconds, 1)})

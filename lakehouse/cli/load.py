@@ -23,9 +23,10 @@ from lakehouse.cli.options import (
     services_for,
 )
 from lakehouse.cli.output import console, error_console, print_json, print_pairs, print_table, progress_bar
+from lakehouse.errors import LakehouseError
 from lakehouse.ingest import LoadRequest, ingest, plan_load
 from lakehouse.model import Decision, Plan, Receipt
-from lakehouse.receipt import receipt_json
+from lakehouse.receipt import failed_receipt, receipt_json
 
 Batch = Annotated[str | None, typer.Option(hidden=True)]
 Name = Annotated[str | None, typer.Option(hidden=True)]
@@ -63,11 +64,15 @@ def load(
     )
     declaration = declared(table)
     with progress_bar(quiet=as_json) as show:
-        receipt = ingest(declaration, request, services_for(declaration, progress=show))
+        try:
+            receipt = ingest(declaration, request, services_for(declaration, progress=show))
+        except LakehouseError as error:  # the surroundings could not even be opened: that is a failed load too
+            receipt = failed_receipt(declaration, request.run_id, error)
     if as_json:
         print_json(receipt_json(receipt))
     else:
         print_receipt(receipt)
+    print_ending(receipt)
     raise typer.Exit(receipt.exit_code)
 
 
@@ -164,6 +169,10 @@ def print_receipt(receipt: Receipt) -> None:
         print_table("", columns, rows)
     for warning in receipt.warnings:
         console().print(Text(f"warning: {warning}", style="yellow"))
+
+
+def print_ending(receipt: Receipt) -> None:
+    """What went wrong and what helps, on standard error."""
     out = error_console()
     if receipt.error:
         out.print(Text.assemble(("error: ", "bold red"), receipt.error))

@@ -13,7 +13,7 @@ from lakehouse.declaration import Declaration, find_declaration
 from lakehouse.errors import NotAvailable, UsageError
 from lakehouse.model import Mode, Window
 from lakehouse.services import Progress, Services, open_services
-from lakehouse.settings import read_settings
+from lakehouse.settings import assets_folder
 
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table, as declared")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
@@ -38,7 +38,7 @@ _ALIASES = {
 
 def declared(table: str) -> Declaration:
     """The declaration of a table, found as LAKEHOUSE_ASSETS says."""
-    return find_declaration(read_settings(os.environ).assets, table, os.environ)
+    return find_declaration(assets_folder(os.environ), table, os.environ)
 
 
 def services_for(declaration: Declaration, *, progress: Callable[[Progress], None] | None = None) -> Services:

@@ -16,6 +16,8 @@ from lakehouse.declaration.rules import broken_rules
 from lakehouse.declaration.yaml_source import Tree, build_tree, is_null, node_position
 
 COMPONENT = "lakehouse.components.IcebergTable"
+LEDGER_NAMESPACE = "lakehouse_ops"
+"""Where the ledger's tables are unless LAKEHOUSE_OPS_NAMESPACE says otherwise."""
 # what Dagster itself reads beside the attributes of a component, and applies to whatever the component returns
 _DAGSTER_KEYS = ("requirements", "post_processing")
 
@@ -43,6 +45,7 @@ def parse_document(
         return (*problems, Problem(path, start, "attributes", "missing; expected the declaration of a table"))
     tree = build_tree(keys["attributes"][1], env)
     declaration, findings = _validate(tree)
+    findings += _ledger_table(tree, env)
     problems += [_problem(finding, tree, path) for finding in findings]
     if declaration is None or problems:
         return tuple(sorted(dict.fromkeys(problems), key=lambda problem: problem.position))
@@ -82,6 +85,15 @@ def _validate(tree: Tree) -> tuple[Declaration | None, list[Finding]]:
             # its finding is enough: `sources` stands in place of `source`
             findings = [f for f in findings if f.loc != ("source",)]
     return declaration, findings
+
+
+def _ledger_table(tree: Tree, env: Mapping[str, str]) -> list[Finding]:
+    table = tree.value.get("table") if isinstance(tree.value, dict) else None
+    namespace = env.get("LAKEHOUSE_OPS_NAMESPACE") or LEDGER_NAMESPACE
+    # some catalogs fold case
+    if not isinstance(table, str) or table.rpartition(".")[0].lower() != namespace.lower():
+        return []
+    return [Finding(("table",), f"got {show(table)}; {namespace} holds the ledger, choose another namespace")]
 
 
 def _follows(loc: Loc, tree: Tree) -> bool:

@@ -36,6 +36,7 @@ def broken_rules(attributes: Mapping[str, Any]) -> Iterator[Finding]:
     raw = _Raw(columns, types, source, _mapping(source.get("format")))
     yield from _column_names(raw)
     yield from _paths(raw)
+    yield from _nested_origins(raw)
     if columns:
         yield from _key(attributes.get("key"), raw)
         yield from _order(attributes.get("order_by"), raw)
@@ -95,6 +96,17 @@ def _paths(raw: _Raw) -> Iterator[Finding]:
             yield Finding(place, "the source has no landing date; add source.partition such as input_date=%Y-%m-%d")
         if name in raw.types and raw.types[name].name != "date":
             yield Finding((*place[:2], "type"), f"got {raw.types[name]}; expected date, for from_path: date")
+
+
+def _nested_origins(raw: _Raw) -> Iterator[Finding]:
+    """In a CSV header a dot is a character like others; elsewhere it would lead into a nested value."""
+    if raw.format.get("type") not in ("jsonl", "parquet"):
+        return
+    for name, spec in raw.columns.items():
+        origin = spec.get("from")
+        if isinstance(origin, str) and "." in origin and spec.get("from_path") is None:
+            message = f"the nested {show(origin)} is not available yet; name a column of the top level"
+            yield Finding(("columns", name, "from"), message, later=True)
 
 
 def _known_columns(field: str, value: object, raw: _Raw) -> Iterator[Finding]:

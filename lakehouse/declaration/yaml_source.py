@@ -26,6 +26,7 @@ _FLOAT = re.compile(
 )
 _TEMPLATE = re.compile(r"\{\{\s*env\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _ALIAS = "!alias"
+_MAX_DEPTH = 100
 
 
 class Substituted(str):
@@ -80,7 +81,9 @@ class _Builder:
 
 
 class _CoreLoader(yaml.BaseLoader):
-    """PyYAML's composer with the scalars of YAML 1.2 and without aliases."""
+    """PyYAML's composer with the scalars of YAML 1.2, without aliases and with a bound on its recursion."""
+
+    _depth = 0
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own attribute
         None: [(_TAG + "null", _NULL), (_TAG + "bool", _BOOL), (_TAG + "int", _INT), (_TAG + "float", _FLOAT)]
@@ -91,7 +94,13 @@ class _CoreLoader(yaml.BaseLoader):
             # kept as a mark of its own: other components in the file may use aliases, our tables may not
             event = self.get_event()  # type: ignore[no-untyped-call]
             return yaml.ScalarNode(_ALIAS, event.anchor, event.start_mark, event.end_mark)
-        return super().compose_node(parent, index)
+        if self._depth == _MAX_DEPTH:
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(None, None, f"nested deeper than {_MAX_DEPTH} levels", mark)
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
 
 def scalar(text: str) -> object:

@@ -31,15 +31,15 @@ from lakehouse.model import Decision
 from lakehouse.position import find_position
 from lakehouse.recount import recount
 from lakehouse.services import open_services
-from lakehouse.settings import read_settings
+from lakehouse.settings import assets_folder
 from lakehouse.stack import conflicting_variables, free_ports, stack_environment, temporary_stack, without_home
 from lakehouse.storage import open_storage
 
 ORDERS, READINGS = "analytics.orders", "telemetry.readings"
 
 
-def run_demo(console: Console) -> None:
-    """Start the stack in a temporary folder, tell the story, stop everything.
+def run_demo(console: Console) -> float:
+    """Start the stack in a temporary folder, tell the story, stop everything; returns the seconds that it took.
 
     Raises CountsDiffer if a step did not do what it says, ConfigurationError if the stack cannot start.
     """
@@ -53,6 +53,7 @@ def run_demo(console: Console) -> None:
                 _Story(console, folder).tell()
     console.print(f"\n[bold green]All green[/] in {time.monotonic() - started:.0f} s. Nothing is left running.")
     console.print("See it in the Dagster UI, with data of your own: [bold]make dev[/]")
+    return time.monotonic() - started
 
 
 @contextmanager
@@ -224,7 +225,7 @@ class _Story:
         self._console.print(f"\n[bold cyan]{self._number}. {title}[/]")
 
     def _declared(self, table: str) -> Declaration:
-        return find_declaration(read_settings(os.environ).assets, table, os.environ)
+        return find_declaration(assets_folder(os.environ), table, os.environ)
 
     def _land(self, files: Mapping[str, bytes]) -> None:
         for key, data in files.items():

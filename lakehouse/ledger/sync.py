@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from uuid import UUID
 
 import pyarrow as pa
@@ -36,6 +35,7 @@ from lakehouse.ledger.rows import ROWS, Entry, reject_rows
 from lakehouse.ledger.schema import LEDGERS, REJECTS, head_of, head_property
 from lakehouse.ledger.standing import Standing
 from lakehouse.ledger.tables import open_ledger
+from lakehouse.scratch import scratch_folder
 from lakehouse.services import Services
 from lakehouse.state import read_blob, walk
 
@@ -111,15 +111,13 @@ def rebuild(standing: Standing, services: Services) -> str:
 def _run(job: _Job) -> str:
     if job.standing.version == 0:
         return OK
-    with _errors_of_ours(job):
-        job.folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=job.folder, prefix="ledger-") as scratch:
-            job = replace(job, folder=Path(scratch))
-            tables = {name: _open(job, name) for name in LEDGERS}
-            behind = {name: table for name, table in tables.items() if job.start(table) < job.standing.version}
-            staged = _stage(job, behind)
-            for name, table in behind.items():
-                _bring_up(job, name, table, staged[name])
+    with _errors_of_ours(job), scratch_folder(job.folder, f"lakehouse-ledger-{job.services.new_id()}") as scratch:
+        job = replace(job, folder=scratch)
+        tables = {name: _open(job, name) for name in LEDGERS}
+        behind = {name: table for name, table in tables.items() if job.start(table) < job.standing.version}
+        staged = _stage(job, behind)
+        for name, table in behind.items():
+            _bring_up(job, name, table, staged[name])
     return OK
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
@@ -181,7 +182,8 @@ def _write_part(
         (format parquet, compression zstd, compression_level {COMPRESSION_LEVEL}, write_bloom_filter false,
         file_size_bytes {FILE_BYTES}, field_ids {{{ids}}})"""
     )
-    return sorted(folder.glob("*.parquet"))
+    # a file whose rows were all replaced, by rows of another partition, leaves nothing: DuckDB writes an empty file
+    return [path for path in sorted(folder.glob("*.parquet")) if pq.read_metadata(path).num_rows]
 
 
 def partition_expressions(schema: Schema, spec: PartitionSpec) -> list[str]:
@@ -218,6 +220,8 @@ def _upload(table: Table, path: Path, name: str, partition: tuple[Any, ...]) -> 
 
 def _read_back(con: duckdb.DuckDBPyConnection, declaration: Declaration, paths: Sequence[Path]) -> int:
     keys = ", ".join(quote_name(k) for k in declaration.key)
+    if not paths:
+        return 0
     files = ", ".join(quote_text(str(p)) for p in paths)
     ((found,),) = con.execute(
         f"""select count(*) from (select {keys} from read_parquet([{files}])) f

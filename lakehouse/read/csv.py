@@ -22,7 +22,7 @@ from lakehouse.naming import quote_text
 from lakehouse.read.cells import Cell, Relation, text_cell
 from lakehouse.read.csv_records import Dialect, Record, physical_lines, records
 from lakehouse.read.csv_survey import BLOCK, NO_NULL, Survey, survey
-from lakehouse.read.header import match_columns
+from lakehouse.read.header import match_columns, missing_columns
 from lakehouse.read.local_file import scan_path, skip_bom
 from lakehouse.read.sink import RowBuffer, Sink, SourceRow, transaction
 
@@ -51,14 +51,18 @@ class CsvFile:
         return self.header_line == self.header_lines == self.format.skip_lines + 1
 
 
-def read_csv(sink: Sink, path: Path, format: CsvFormat) -> None:
-    """Read the file into the sink, in one transaction. Raises UnreadableObject if it is not as declared."""
+def read_csv(sink: Sink, path: Path, format: CsvFormat) -> tuple[str, ...]:
+    """Read the file into the sink, in one transaction; returns the declared columns that it lacks.
+
+    Raises UnreadableObject if it is not as declared.
+    """
     file = _open_header(sink, path, format)
+    missing = missing_columns(file.names, declaration=sink.declaration, uri=sink.uri)
     regular = _survey(file) if file.simple_header else None
-    if regular is not None and _read_fast(sink, file, regular):
-        return
-    with transaction(sink.con):
-        _read_by_the_letter(sink, file)
+    if regular is None or not _read_fast(sink, file, regular):
+        with transaction(sink.con):
+            _read_by_the_letter(sink, file)
+    return missing
 
 
 def _open_header(sink: Sink, path: Path, format: CsvFormat) -> CsvFile:

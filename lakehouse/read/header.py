@@ -6,7 +6,7 @@ unknown column: ignoring it would load NULLs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from lakehouse.declaration import Column, Declaration
 from lakehouse.errors import UnreadableObject
@@ -25,21 +25,29 @@ def must_have_value(column: Column, declaration: Declaration) -> bool:
 def match_columns(names: Sequence[str], *, declaration: Declaration, uri: str) -> dict[str, int]:
     """Position in `names` of every declared column that the file has, by the column's declared name.
 
-    Raises UnreadableObject for names equal but for case, unknown names (unless ignored), a path column that the file
-    has too, and key or required columns that are missing.
+    Raises UnreadableObject for names equal but for case, unknown names (unless ignored) and a path column that the
+    file has too.
     """
     _refuse_doubles(names, uri)
     refuse_unknown(names, declaration=declaration, where=f"uri={uri}")
     positions = {name: position for position, name in enumerate(names)}
-    found = {c.name: positions[c.source_name] for c in file_columns(declaration) if c.source_name in positions}
-    missing = [
+    return {c.name: positions[c.source_name] for c in file_columns(declaration) if c.source_name in positions}
+
+
+def missing_columns(names: Collection[str], *, declaration: Declaration, uri: str) -> tuple[str, ...]:
+    """Declared names of the columns that a file with the columns `names` lacks: they are NULL in all of its rows.
+
+    Raises UnreadableObject if one of them is a key, required or order column: without order, no row of the file wins.
+    """
+    missing = [column for column in file_columns(declaration) if column.source_name not in names]
+    needed = [
         column.source_name
-        for column in file_columns(declaration)
-        if column.name not in found and must_have_value(column, declaration)
+        for column in missing
+        if must_have_value(column, declaration) or column.name in declaration.order_by
     ]
-    if missing:
-        raise UnreadableObject(f"missing columns: uri={uri} columns={_listed(missing)} found={_listed(names)}")
-    return found
+    if needed:
+        raise UnreadableObject(f"missing columns: uri={uri} columns={_listed(needed)} found={_listed(names)}")
+    return tuple(column.name for column in missing)
 
 
 def refuse_unknown(names: Iterable[str], *, declaration: Declaration, where: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from lakehouse.declaration import Column, JsonlFormat
 from lakehouse.read.cells import text_cell
 from lakehouse.read.csv_records import MAX_RECORD, damage
-from lakehouse.read.header import file_columns, refuse_unknown
+from lakehouse.read.header import file_columns, missing_columns, refuse_unknown
 from lakehouse.read.local_file import skip_bom
 from lakehouse.read.sink import RowBuffer, Sink, SourceRow, transaction
 
@@ -30,11 +30,15 @@ class _Refused(ValueError):
     """JSON that Python accepts and we do not."""
 
 
-def read_jsonl(sink: Sink, path: Path, format: JsonlFormat) -> None:
-    """Read the file into the sink, in one transaction. Raises UnreadableObject for an unknown key unless ignored."""
+def read_jsonl(sink: Sink, path: Path, format: JsonlFormat) -> tuple[str, ...]:
+    """Read the file into the sink, in one transaction; returns the declared columns that no object of it has.
+
+    Raises UnreadableObject for an unknown key unless ignored, and if a column is missing that must not be.
+    """
     reader = _Reader(sink, format)
     with path.open("rb") as binary, transaction(sink.con):
         reader.read(_lines(binary))
+        return missing_columns(reader.found_names, declaration=sink.declaration, uri=sink.uri)
 
 
 def _lines(binary: BinaryIO) -> Iterator[tuple[int, bytes]]:
@@ -74,6 +78,8 @@ class _Reader:
         self._columns = file_columns(sink.declaration)
         self._names = [column.source_name for column in self._columns]
         self._known = frozenset(self._names)
+        self._unfound = set(self._names)
+        self._objects = False
         # values of these types are their own text, unless a number is to become bytes
         binary = any(column.type.name == "binary" for column in self._columns)
         self._easy = frozenset({str, type(None)} if binary else {str, type(None), _Number})
@@ -82,6 +88,11 @@ class _Reader:
             for i, column in enumerate(self._columns)
         }
         self._buffer = RowBuffer(sink, cells, width=len(self._columns))
+
+    @property
+    def found_names(self) -> list[str]:
+        """The declared names that some object has; all of them if no line is an object, for then nothing is known."""
+        return [name for name in self._names if name not in self._unfound or not self._objects]
 
     def read(self, lines: Iterable[tuple[int, bytes]]) -> None:
         for number, line in lines:
@@ -108,6 +119,9 @@ class _Reader:
             return SourceRow(number, shown, problem="the line is JSON, but not an object")
         if not found.keys() <= self._known:
             self._refuse_unknown(found, number)
+        self._objects = True
+        if self._unfound:
+            self._unfound.difference_update(found)
         return self._texts(number, shown, found)
 
     def _refuse_unknown(self, found: Mapping[str, Any], number: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NoReturn
 
 import duckdb
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 from lakehouse.errors import UnreadableObject
 from lakehouse.naming import quote_name, quote_text
 from lakehouse.read.cells import Cell, Relation
-from lakehouse.read.header import match_columns
+from lakehouse.read.header import match_columns, missing_columns
 from lakehouse.read.local_file import scan_path
 from lakehouse.read.parquet_types import parquet_cell
 from lakehouse.read.sink import Sink, transaction
@@ -21,8 +22,8 @@ _BROKEN = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError)
 _OURS = (duckdb.OutOfMemoryException, duckdb.InterruptException, duckdb.FatalException, duckdb.InternalException)
 
 
-def read_parquet(sink: Sink, path: Path) -> None:
-    """Read the file into the sink, in one transaction.
+def read_parquet(sink: Sink, path: Path) -> tuple[str, ...]:
+    """Read the file into the sink, in one transaction; returns the declared columns that it lacks.
 
     Raises UnreadableObject if it is broken, its columns are not the declared ones, or a type would lose something.
     """
@@ -34,6 +35,7 @@ def read_parquet(sink: Sink, path: Path) -> None:
         raise _broken(sink, error) from None
     with file:
         found = match_columns(schema.names, declaration=sink.declaration, uri=sink.uri)
+        missing = missing_columns(schema.names, declaration=sink.declaration, uri=sink.uri)
         cells = _cells(sink, schema, found)
         _refuse_lost_nanoseconds(sink, path, file, found)
         rows = file.metadata.num_rows
@@ -45,6 +47,7 @@ def read_parquet(sink: Sink, path: Path) -> None:
         raise
     except duckdb.Error as error:
         _judge(sink, path, error)
+    return missing
 
 
 def _cells(sink: Sink, schema: pa.Schema, found: dict[str, int]) -> dict[str, Cell]:
@@ -112,7 +115,7 @@ def _refuse_lost_nanoseconds(sink: Sink, path: Path, file: pq.ParquetFile, found
         raise _broken(sink, error) from None
 
 
-def _judge(sink: Sink, path: Path, error: duckdb.Error) -> None:
+def _judge(sink: Sink, path: Path, error: duckdb.Error) -> NoReturn:
     """Raise UnreadableObject if the file is to blame for DuckDB's error: pyarrow has a second look; else the error."""
     try:
         with pq.ParquetFile(path) as file:

@@ -316,4 +316,5 @@ def test_foreign_rows_are_named_by_reconcile(lake: Lake) -> None:
     code, result, _ = lake.cli("reconcile", lake.table, "--json")
     assert code == 1 and "net rows +1" in result["foreign"][0]
     lake.put(DAY_1, "b.csv", csv(order(99, "7.00", 5)))
-    assert lake.load().rows.updated == 1
+    receipt = lake.load()
+    assert receipt.rows.updated == 1 and "1 snapshots of other writers" in receipt.warnings[0]

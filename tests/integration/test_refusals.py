@@ -52,8 +52,22 @@ def test_a_wrong_declaration(lake: Lake, old: str, new: str, said: str) -> None:
         ({"LAKEHOUSE_CATALOG": "elsewhere"}, 2, "elsewhere"),
         ({"LAKEHOUSE_MEMORY": "much"}, 2, "LAKEHOUSE_MEMORY"),
         ({"LAKEHOUSE_STATE": "s3://no-such-bucket/x"}, 2, "no-such-bucket"),
+        ({"LAKEHOUSE_SPILL": "/dev/null"}, 2, "LAKEHOUSE_SPILL"),
+        ({"LAKEHOUSE_OPS_NAMESPACE": "a b;drop"}, 2, "LAKEHOUSE_OPS_NAMESPACE"),
+        ({"PYICEBERG_CATALOG__DEFAULT__TYPE": "hive"}, 2, "catalog"),
     ],
-    ids=["S3 down", "wrong secret", "catalog down", "wrong catalog secret", "no catalog", "memory", "state bucket"],
+    ids=[
+        "S3 down",
+        "wrong secret",
+        "catalog down",
+        "wrong catalog secret",
+        "no catalog",
+        "memory",
+        "state bucket",
+        "spill",
+        "ops namespace",
+        "unsupported catalog",
+    ],
 )
 def test_broken_surroundings(lake: Lake, env: dict[str, str], code: int, said: str) -> None:
     lake.put(DAY_1, "a.csv", csv(order(1)))
@@ -64,6 +78,12 @@ def test_broken_surroundings(lake: Lake, env: dict[str, str], code: int, said: s
     assert said in str(receipt["error"]) and "Traceback" not in errors
     assert "wrong" not in str(receipt["error"])
     assert (lake.snapshots(), lake.version(), set(lake.amounts())) == (1, 1, {1})
+
+
+def test_a_warehouse_that_the_catalog_does_not_know(lake: Lake) -> None:
+    lake.put(DAY_1, "a.csv", csv(order(1)))
+    code, receipt, _ = lake.cli("load", lake.table, "--json", env={"PYICEBERG_CATALOG__DEFAULT__WAREHOUSE": "nope"})
+    assert code == 2 and "nope" in receipt["error"]
 
 
 def test_a_missing_landing_bucket(lake: Lake) -> None:
@@ -154,3 +174,25 @@ def test_a_table_with_other_columns_is_refused(lake: Lake) -> None:
     lake.write_declaration(lake.declaration_text().replace("customer_id: string", "customer: string"))
     code, receipt, _ = lake.cli("load", lake.table, "--json")
     assert code == 2 and "customer_id" in receipt["error"]
+
+
+def test_one_table_that_cannot_be_looked_at_does_not_hide_the_others(lake: Lake) -> None:
+    lake.put(DAY_1, "a.csv", csv(order(1)))
+    lake.load()
+    other = (
+        lake.declaration_text()
+        .replace(lake.table, f"{lake.name}.other")
+        .replace("/\n    partition", "2/\n    partition")
+    )
+    lake.write_declaration(
+        f"{other}\n---\n{lake.declaration_text().replace('customer_id: string', 'customer: string')}"
+    )
+    code, found, _ = lake.cli("status", "--json")
+    assert {s["table"]: s["state"] for s in found} == {lake.table: "error", f"{lake.name}.other": "new"}
+    assert code == 2
+
+
+def test_a_failed_start_is_told_by_a_receipt_too(lake: Lake) -> None:
+    code, receipt, errors = lake.cli("load", lake.table, "--json", env={"LAKEHOUSE_MEMORY": "much"})
+    assert (code, receipt["state"], receipt["batches"]) == (2, "failed", [])
+    assert "LAKEHOUSE_MEMORY" in errors

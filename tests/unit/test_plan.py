@@ -169,6 +169,24 @@ def test_d13_folder_markers_are_listed_as_ignored() -> None:
     assert [reason(plan, key) for key in keys[:3]] == ["folder marker"] * 3
 
 
+def test_what_hadoop_and_spark_leave_behind_is_hidden() -> None:
+    hidden = {
+        "day=2026-08-30/_SUCCESS": "_SUCCESS begins with _",
+        "day=2026-08-30/._SUCCESS.crc": "._SUCCESS.crc begins with .",
+        "day=2026-08-30/_temporary/0/a.csv": "_temporary begins with _",
+        "_delta_log/a.csv": "_delta_log begins with _",
+    }
+    data = ["day=2026-08-30/_p=1/a_.b.csv", "day=2026-08-30/x.csv"]
+    plan = plan_of([landed(key) for key in (*hidden, *data)], declaration=declared(source={"files": "**"}))
+    assert planned(plan) == [data]
+    assert {key: reason(plan, key) for key in hidden} == {key: f"hidden: {why}" for key, why in hidden.items()}
+    assert reason(plan_of([landed("_a.txt")]), "_a.txt").startswith("hidden")
+    # what the declaration itself names is wanted
+    dated = declared(source={"partition": "_day/%Y-%m-%d", "uri": "s3://landing/_in/"})
+    wanted = [landed(key, source="s3://landing/_in/") for key in ("_day/2026-08-30/a.csv",)]
+    assert len(plan_of(wanted, declaration=dated).batches) == 1
+
+
 def test_d14_a_young_object_waits_and_its_next_version_is_read_in_full() -> None:
     settling = declared(source={"partition": None, "settle_seconds": 60})
     young, now = landed("x.csv", at=0), START + timedelta(seconds=2)

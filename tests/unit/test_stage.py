@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 from datetime import UTC, date, datetime
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakehouse.errors import UnreadableObject
@@ -59,6 +62,51 @@ def test_objects_add_up_and_a_refused_one_leaves_nothing(tmp_path: Path) -> None
         assert session.stage(b"id,n\n1,5\n", item=second).counts.read == 1
         assert session.con.execute("SELECT count(*) FROM staged").fetchall() == [(2,)]
         assert session.con.execute("SELECT uri, line_number FROM rejects").fetchall() == [(first.object.uri, 3)]
+
+
+def _columns_file(path: Path, format: str, names: list[str]) -> None:
+    """Two rows whose values are the digit 1."""
+    table = pa.table({name: ["1", "1"] for name in names})
+    if format == "parquet":
+        pq.write_table(table, path)
+    elif format == "csv":
+        path.write_text("".join(f"{','.join(line)}\n" for line in [names, *[["1"] * len(names)] * 2]))
+    else:
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()))
+
+
+FORMATS = pytest.mark.parametrize("format", ["csv", "jsonl", "parquet"])
+
+
+@FORMATS
+def test_missing_columns_are_null_and_told(tmp_path: Path, format: str) -> None:
+    columns = {"id": "string", "v": {"type": "string", "from": "V"}, "w": "string", **_from_path("day")}
+    with staging(tmp_path, declared(columns, format={"type": format})) as session:
+        _columns_file(session.path, format, ["id"])
+        result = session.stage_file()
+        assert (result.rows, result.missing) == ([("1", None, None, "2026-08-30")] * 2, ("v", "w"))
+        _columns_file(session.path, format, ["w", "id", "V"])
+        assert session.stage_file(item=planned("s3://landing/in/day=2026-08-30/b")).missing == ()
+
+
+@FORMATS
+@pytest.mark.parametrize("lost", ["id", "must", "first", "second"])
+def test_file_without_a_needed_column_is_refused(tmp_path: Path, format: str, lost: str) -> None:
+    names = ["id", "must", "first", "second"]
+    columns = {**dict.fromkeys(names, "string"), "must": {"type": "string", "required": True}}
+    declaration = declared(columns, format={"type": format}, order_by=["first", "second"])
+    with staging(tmp_path, declaration) as session:
+        _columns_file(session.path, format, [name for name in names if name != lost])
+        with pytest.raises(UnreadableObject, match=f"missing columns: .* columns='{lost}' found='"):
+            session.stage_file()
+        assert session.empty
+
+
+def test_a_column_that_one_json_object_has_is_not_missing(tmp_path: Path) -> None:
+    with staging(tmp_path, declared({"id": "string", "v": "string"}, format={"type": "jsonl"})) as session:
+        assert session.stage(b'{"id": 1}\n{"id": 2, "v": null}\n').missing == ()
+        # nothing is known of the columns of a file without an object
+        assert session.stage(b"[]\n\n", item=planned("s3://landing/in/day=2026-08-30/b")).missing == ()
 
 
 def test_counts_do_not_depend_on_what_is_read(tmp_path: Path) -> None:

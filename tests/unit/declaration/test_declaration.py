@@ -88,6 +88,8 @@ def test_everything_that_can_be_said() -> None:
         ({"lookback_days": "3"}, "9:3: lookback_days: unknown field; it belongs into source"),
         ({"owners": "[bob]"}, "9:12: owners[0]: got 'bob'; expected an email address or team:<name>"),
         ({"timezone": "Europe/Berln"}, "9:13: timezone: got 'Europe/Berln'; expected a time zone"),
+        ({"timezone": "localtime"}, "9:13: timezone: got 'localtime'; expected a time zone"),
+        ({"timezone": "right/UTC"}, "9:13: timezone: got 'right/UTC'; expected a time zone"),
         ({"timezone": "../etc"}, "9:13: timezone: got '../etc'; expected a time zone"),
         ({"schedule": '"61 * * * *"'}, "9:13: schedule: got '61 * * * *'; expected minute as 0-59"),
         ({"timeout_minutes": "0"}, "9:20: timeout_minutes: got 0; expected a number at least 1"),
@@ -205,6 +207,17 @@ def test_fields_of_later_issues(field: str, value: str) -> None:
         parse(document(**fields))
     assert field in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl", "parquet"])
+def test_a_dot_in_from_is_literal_in_csv_alone(format: str) -> None:
+    source = f"{{uri: s3://landing/, format: {{type: {format}}}}}"
+    text = document(source=source, columns="{id: bigint, t: date, x: {type: int, from: a.b}}")
+    if format == "csv":
+        assert parse(text).columns[2].source_name == "a.b"
+        return
+    with pytest.raises(NotAvailable, match=r"5:55: columns\.x\.from: the nested 'a\.b' is not available yet"):
+        parse(text)
 
 
 def test_defaults_of_later_fields_may_be_written() -> None:

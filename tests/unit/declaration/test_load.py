@@ -8,6 +8,7 @@ import pytest
 
 from lakehouse.declaration import find_declaration, load_declarations, parse_declaration_file, validate_all
 from lakehouse.errors import ConfigurationError, DeclarationError, UsageError
+from lakehouse.settings import read_settings
 from tests.declaration_text import document
 
 ASSETS = Path(__file__).parents[3] / "assets" / "defs"
@@ -68,6 +69,18 @@ def test_a_table_is_declared_once(tmp_path: Path, again: str) -> None:
     assert lines == (
         f"{second}:3:10: table: '{again}' is declared already as analytics.orders in {first}:3; keep one of them",
     )
+
+
+def test_a_table_among_the_ledgers_is_refused(tmp_path: Path) -> None:
+    path = put(tmp_path, "a", document(table="Lakehouse_ops.files", key="[no]"))
+    assert read_settings({}).ops_namespace == "lakehouse_ops"
+    told = f"{path}:3:10: table: got '{{}}'; {{}} holds the ledger, choose another namespace"
+    assert validate_all(tmp_path, {})[1][0] == told.format("Lakehouse_ops.files", "lakehouse_ops")
+    path.write_text(document(table="lakehouse_ops.files"))
+    env = {"LAKEHOUSE_OPS_NAMESPACE": "own.ops"}
+    assert [d.table for d in load_declarations(tmp_path, env)] == ["lakehouse_ops.files"]
+    path.write_text(document(table="own.ops.x"))
+    assert validate_all(tmp_path, env) == ((), (told.format("own.ops.x", "own.ops"),))
 
 
 def test_find(tmp_path: Path) -> None:

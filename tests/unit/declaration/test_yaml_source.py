@@ -49,6 +49,11 @@ def test_scalars_follow_the_core_schema(text: str, value: object) -> None:
     assert type(found["a"]) is type(value) or isinstance(value, str)
 
 
+def test_nesting_up_to_the_bound() -> None:
+    deep = "[" * 99 + "1" + "]" * 99
+    assert str(tree(f"{deep}\n---\n{deep}").value) == deep
+
+
 def test_positions_of_values_and_keys() -> None:
     found = tree("a: 1\nb:\n  - x\n  - c: 2\n")
     assert found.position(("b", 1, "c")) == Position(4, 8)
@@ -85,7 +90,14 @@ def test_the_environment_is_not_read_twice_and_never_shown() -> None:
 
 @pytest.mark.parametrize(
     ("text", "place"),
-    [("a: 1\nb: [1\nc: 2", (3, 2)), ("a: 1\nb: x\x07", (2, 5)), ("a: {{ env.A }}/x", (1, 15)), ("a:\n\t- 1", (2, 1))],
+    [
+        ("a: 1\nb: [1\nc: 2", (3, 2)),
+        ("a: 1\nb: x\x07", (2, 5)),
+        ("a: {{ env.A }}/x", (1, 15)),
+        ("a:\n\t- 1", (2, 1)),
+        ("a: 1\nb: " + "[" * 3000, (2, 103)),
+        ("- " * 3000, (1, 201)),
+    ],
 )
 def test_broken_yaml_has_a_position(text: str, place: tuple[int, int]) -> None:
     problem = compose(text, Path("defs.yaml"))

@@ -147,6 +147,16 @@ def test_rows_stay_in_their_partition_and_move_when_it_changes(tmp_path: Path) -
     assert filtered.num_rows == 1
 
 
+def test_a_file_whose_last_row_moves_away_leaves_no_empty_file(tmp_path: Path) -> None:
+    bench = Bench(declare(columns="{id: bigint, n: double, t: timestamptz, day: date}", partition_by="[day]"), tmp_path)
+    for number in range(3):
+        values = {"id": 1, "n": float(number), "t": at(number), "day": date(2026, 8, 30 - number)}
+        merged = bench.merge([Row(values, 1)])
+        assert [f.record_count for f in merged.written.added] == [1]
+    files = bench.catalog.load_table("analytics.orders").inspect.files().to_pylist()
+    assert [f["record_count"] for f in files] == [1]
+
+
 def test_files_of_an_older_partition_spec_are_rewritten_under_the_present_one(tmp_path: Path) -> None:
     bench = Bench(declare(partition_by="['truncate(10, id)']"), tmp_path)
     bench.merge([row(i, i, 1.0, 0) for i in range(12)])
