@@ -24,7 +24,7 @@ from lakehouse.lease_record import LeaseHolder
 from lakehouse.ledger import standing_of, sync
 from lakehouse.model import LandingObject, Mode, Plan, Receipt, State, Window
 from lakehouse.plan import make_plan
-from lakehouse.position import Position, find_position, remember
+from lakehouse.position import Position, find_position
 from lakehouse.process import this_process
 from lakehouse.receipt import ReceiptBuilder
 from lakehouse.services import Progress, Services
@@ -152,8 +152,6 @@ class _Load:
             self._record(task, error)
             raise
         self._failed |= {item.object.uri for item, _ in result.failed}
-        if result.state is State.COMMITTED and task.position.bookmark.version == 0:
-            remember(self._declaration, find_position(self._declaration, self._services).target, self._services)
         return result
 
     def _tell_of_others(self, position: Position) -> None:
@@ -179,11 +177,11 @@ class _Load:
         """Bring the ledger up and take what the receipt says of the table; the load has succeeded before."""
         with self._watch.step("ledger"):
             self._services.progress(Progress("ledger", 0, 0, 0))
-            target = find_position(self._declaration, self._services).target
-            totals = summary(target.main) if target.main else {}
-            rows = int(totals["total-records"]) if "total-records" in totals else None
-            self._builder.stands_at(snapshot_id=target.tag.snapshot_id if target.tag else None, table_rows=rows)
             try:
+                target = find_position(self._declaration, self._services).target
+                totals = summary(target.main) if target.main else {}
+                rows = int(totals["total-records"]) if "total-records" in totals else None
+                self._builder.stands_at(snapshot_id=target.tag.snapshot_id if target.tag else None, table_rows=rows)
                 sync(standing_of(target), self._services)
             except LakehouseError as error:
                 self._builder.ledger_behind(error)

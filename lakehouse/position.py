@@ -54,11 +54,11 @@ def find_position(declaration: Declaration, services: Services) -> Position:
         refuse_what_we_cannot_merge(target)
     bookmark = load_bookmark(services.state, target.bookmark)
     if state is Attachment.ATTACHED:
-        remember(declaration, target, services)
+        _remember(declaration, target, services)
     return Position(target, bookmark)
 
 
-def remember(declaration: Declaration, target: Target, services: Services) -> None:
+def _remember(declaration: Declaration, target: Target, services: Services) -> None:
     """Leave the marker that this context was published on this table; a later load finds it if the tag is lost."""
     services.state.create(_marker(declaration, target.uuid, services), b"{}")
 
