@@ -24,7 +24,6 @@ from lakehouse.model import NEW_TABLE, Manifest, Reference, State
 from lakehouse.position import Position, find_position
 from lakehouse.services import Services
 from lakehouse.state import read_blob, walk
-from lakehouse.target import summary
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -78,7 +77,6 @@ def status_of(declaration: Declaration, services: Services) -> TableStatus:
     last = next((m for m, _ in islice(walk(services.state, position.target.bookmark), 1)), None)
     state, detail, next_step = _state(declaration, position, services)
     tag = position.target.tag
-    totals = summary(position.target.main) if position.target.main else {}
     return TableStatus(
         table=declaration.table,
         context=declaration.context,
@@ -87,7 +85,7 @@ def status_of(declaration: Declaration, services: Services) -> TableStatus:
         snapshot_id=tag.snapshot_id if tag else None,
         last_batch=last.batch_id if last else None,
         last_batch_at=last.written_at if last else None,
-        rows=int(totals["total-records"]) if "total-records" in totals else None,
+        rows=position.target.rows,
         ledger=_ledger(declaration, position, services),
         detail=detail,
         next=next_step,

@@ -29,7 +29,7 @@ from lakehouse.process import this_process
 from lakehouse.receipt import ReceiptBuilder
 from lakehouse.services import Progress, Services
 from lakehouse.storage import Storage, open_storage, split_uri
-from lakehouse.target import foreign_since_bookmark, summary
+from lakehouse.target import Target, foreign_since_bookmark
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -118,7 +118,7 @@ class _Load:
             if result.changed or result.state is State.CONFLICT:
                 self._try_again(result)
                 listing, now = self._discover()
-        self._finish()
+        self._finish(position.target)
 
     def _tell(self, progress: Progress) -> None:
         """Progress goes to whoever watches; a new step also into the lease, where `status` and a crash leave it."""
@@ -173,15 +173,15 @@ class _Load:
             f"table {self._declaration.table}: others committed first {self._tries} times in a row", next=command
         )
 
-    def _finish(self) -> None:
-        """Bring the ledger up and take what the receipt says of the table; the load has succeeded before."""
+    def _finish(self, target: Target) -> None:
+        """Bring the ledger up and take what the receipt says of the table, as the last plan saw it after every commit.
+
+        The load has succeeded before: a ledger that cannot be written is behind, and no failure of the load.
+        """
         with self._watch.step("ledger"):
             self._services.progress(Progress("ledger", 0, 0, 0))
+            self._builder.stands_at(snapshot_id=target.tag.snapshot_id if target.tag else None, table_rows=target.rows)
             try:
-                target = find_position(self._declaration, self._services).target
-                totals = summary(target.main) if target.main else {}
-                rows = int(totals["total-records"]) if "total-records" in totals else None
-                self._builder.stands_at(snapshot_id=target.tag.snapshot_id if target.tag else None, table_rows=rows)
                 sync(standing_of(target), self._services)
             except LakehouseError as error:
                 self._builder.ledger_behind(error)

@@ -19,6 +19,14 @@ class Mode(StrEnum):
     NO_ADVANCE = "no-advance"
 
 
+GLUE_MODES = {
+    "job-bookmark-enable": Mode.INCREMENTAL,
+    "job-bookmark-disable": Mode.FULL,
+    "job-bookmark-pause": Mode.NO_ADVANCE,
+}
+"""Glue's own words for the modes; accepted wherever a mode is asked for."""
+
+
 class Decision(StrEnum):
     """What a plan decided about one listed object; each carries a reason."""
 

@@ -43,6 +43,12 @@ class Target:
         return int(summary(self.tag).get(naming.BOOKMARK_VERSION, "0")) if self.tag else 0
 
     @property
+    def rows(self) -> int | None:
+        """Rows of the whole table as `main` counts them; None if its writer did not say."""
+        total = summary(self.main).get("total-records") if self.main else None
+        return int(total) if total is not None else None
+
+    @property
     def nodes(self) -> dict[int, Node]:
         if self.table is None:
             return {}

@@ -11,7 +11,7 @@ import typer
 
 from lakehouse.declaration import Declaration, find_declaration
 from lakehouse.errors import NotAvailable, UsageError
-from lakehouse.model import Mode, Window
+from lakehouse.model import GLUE_MODES, Mode, Window
 from lakehouse.services import Progress, Services, open_services
 from lakehouse.settings import assets_folder
 
@@ -28,12 +28,6 @@ ModeName = Annotated[
         help="incremental | full | no-advance, or Glue's job-bookmark-enable | -disable | -pause.",
     ),
 ]
-
-_ALIASES = {
-    "job-bookmark-enable": Mode.INCREMENTAL,
-    "job-bookmark-disable": Mode.FULL,
-    "job-bookmark-pause": Mode.NO_ADVANCE,
-}
 
 
 def declared(table: str) -> Declaration:
@@ -70,12 +64,12 @@ def parse_date(option: str, text: str) -> date:
 
 
 def parse_mode(text: str) -> Mode:
-    if text in _ALIASES:
-        return _ALIASES[text]
+    if text in GLUE_MODES:
+        return GLUE_MODES[text]
     try:
         return Mode(text)
     except ValueError:
-        known = ", ".join([*Mode, *_ALIASES])
+        known = ", ".join([*Mode, *GLUE_MODES])
         raise UsageError(f"--mode: unknown mode {text!r}; one of {known}") from None
 
 

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from lakehouse import naming
 from lakehouse.errors import LakehouseError, NotAvailable
-from lakehouse.model import Mode, Receipt, State
+from lakehouse.model import GLUE_MODES, Mode, Receipt, State
 from lakehouse.orchestration.failure import fail_load, fail_with, has_failed
 from lakehouse.orchestration.history import last_materialization
 from lakehouse.orchestration.library import Library
@@ -42,12 +42,6 @@ if TYPE_CHECKING:
 
 ReportChecks = Callable[[dg.AssetExecutionContext], None]
 """Evaluates the checks of a run whose check steps are skipped."""
-
-_ALIASES = {
-    "job-bookmark-enable": Mode.INCREMENTAL,
-    "job-bookmark-disable": Mode.FULL,
-    "job-bookmark-pause": Mode.NO_ADVANCE,
-}
 
 
 class LoadConfig(dg.Config):
@@ -107,7 +101,7 @@ def load_request(config: LoadConfig, *, keys: Sequence[str], run_id: str, schedu
 
     if config.from_batch is not None or config.to_batch is not None:
         raise NotAvailable("from_batch and to_batch are not available yet; leave both out")
-    mode = _ALIASES.get(config.mode) or Mode(config.mode)
+    mode = GLUE_MODES.get(config.mode) or Mode(config.mode)
     if mode is Mode.NO_ADVANCE:
         raise NotAvailable(f"mode {config.mode} is not available yet; incremental or full")
     return LoadRequest(mode=mode, window=window_of(keys), run_id=run_id, scheduled=scheduled)
