@@ -39,12 +39,12 @@ class Meter:
         return {"seconds": seconds, "cpu_seconds": cpu_seconds, "rss_bytes": peak_rss_bytes()}
 
 
-def peak_rss_bytes() -> int:
-    """The largest resident set of this process so far.
+def peak_rss_bytes(process: int | None = None) -> int:
+    """The largest resident set of this process, or of another on Linux, so far.
 
     Not `ru_maxrss` on Linux: it starts from the parent's peak, because fork and exec keep it.
     """
-    status = Path("/proc/self/status")
+    status = Path(f"/proc/{process or 'self'}/status")
     if status.is_file():
         lines = status.read_text().splitlines()
         return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM:"))

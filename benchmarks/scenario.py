@@ -1,7 +1,8 @@
-"""Sets the stage and runs the parts: data, landing files, filled targets, timed processes, each followed by its check.
+"""Sets the stage and runs the parts: landing files, filled targets, timed processes, each followed by its check.
 
-Every part runs in a process of its own, so that memory and caches of one never help or hurt another. Each repeat has
-a target of its own that was filled the same way, so that no repeat finds its work done.
+Every timed part runs in a process of its own, so that memory and caches of one never help or hurt another. Each repeat
+starts from the same target: the tables are put back to where they stood (`rewind`), and our ledger is a new one that
+knows the first load, as a ledger of a table's own.
 """
 
 from __future__ import annotations
@@ -15,24 +16,33 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 
+from benchmarks.counting import by_kind, counted
+from benchmarks.generate import write_day
 from benchmarks.ours import declaration_text
+from benchmarks.peers import ROOT, Environment, Peer
+from benchmarks.result import Run
 from benchmarks.workload import (
     BUCKET,
     NAMESPACE,
     NEW_DAY,
+    Case,
     Dataset,
-    Workload,
+    Target,
+    clean_key,
     first_days,
-    landing_prefix,
-    landing_uri,
+    landing_key,
 )
-from lakehouse.stack import conflicting_variables, free_ports, stack_environment, temporary_stack
+from lakehouse.stack import STATE_BUCKET, conflicting_variables, free_ports, stack_environment, temporary_stack
 
-ROOT = Path(__file__).resolve().parent.parent
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_KEPT = ("state", "seconds", "rows", "files", "warnings")
+"""What a result keeps of a receipt."""
 
 
 class PartFailed(Exception):
@@ -40,51 +50,56 @@ class PartFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One timed run. `seconds` is the work, `cpu_seconds` what it took of the processor in its own process (not in
-    the catalog or in S3), `process_seconds` also starts Python, imports and stops; `details` is the receipt or the
-    like, `checked` the rows and the sum that the result was found to have."""
-
-    seconds: float
-    cpu_seconds: float
-    process_seconds: float
-    rss_bytes: int
-    details: Mapping[str, Any]
-    checked: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class Stage:
-    """A workload with its data below `folder`; `env` is the environment of its processes and names the stack."""
+    """A target with its stack; everything local is below `folder`; `env` is the environment of its processes."""
 
-    workload: Workload
+    target: Target
     folder: Path
     env: Mapping[str, str]
 
     @property
-    def dataset(self) -> Dataset:
-        return Dataset(self.folder / self.workload.title)
-
-    @property
     def assets(self) -> Path:
-        return self.folder / "assets" / self.workload.title
+        return self.folder / "assets"
 
     @property
     def prefix(self) -> str:
-        return f"s3://{BUCKET}/{landing_prefix(self.workload)}"
+        return f"s3://{BUCKET}/{self.target.prefix}"
 
-    def table(self, owner: str, number: int) -> str:
-        return f"{NAMESPACE}.{self.workload.name}_{owner}_{number}"
+    @property
+    def peers_table(self) -> str:
+        return f"{NAMESPACE}.{self.target.shape}_peers"
 
-    def call(self, module: str, *arguments: object) -> tuple[dict[str, Any], float]:
+    def dataset(self, case: Case) -> Dataset:
+        return Dataset(self.folder / case.data)
+
+    def path(self, name: str) -> Path:
+        """A file of the benchmark's own notes."""
+        return self.folder / f"{name}.json"
+
+    def client(self) -> S3Client:
+        return boto3.client(
+            "s3",
+            endpoint_url=self.env["AWS_ENDPOINT_URL_S3"],
+            aws_access_key_id=self.env["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=self.env["AWS_SECRET_ACCESS_KEY"],
+            region_name=self.env["AWS_REGION"],
+        )
+
+    def call(
+        self,
+        module: str,
+        *arguments: object,
+        python: str = sys.executable,
+        variables: Mapping[str, str] | None = None,
+    ) -> tuple[dict[str, Any], float]:
         """Run a part; the JSON of its last line and its wall-clock seconds. Raises PartFailed with its stderr."""
-        env = {**self.env, "LAKEHOUSE_ASSETS": str(self.assets)}
-        command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
+        env = {**self.env, "LAKEHOUSE_ASSETS": str(self.assets), **(variables or {})}
+        command = [python, "-m", f"benchmarks.{module}", *map(str, arguments)]
         started = time.perf_counter()
         done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
         seconds = time.perf_counter() - started
         if done.returncode != 0:
-            raise PartFailed(f"{module} {' '.join(map(str, arguments))}\n{done.stderr.strip()}")
+            raise PartFailed(f"{module} {' '.join(map(str, arguments))}\n{done.stderr.strip()[-4000:]}")
         return (json.loads(done.stdout.splitlines()[-1]) if done.stdout.strip() else {}), seconds
 
 
@@ -98,89 +113,141 @@ def running_stack(folder: Path) -> Iterator[Mapping[str, str]]:
         yield {**own, **stack_environment(stack, own), "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
 
 
-def generate_data(stage: Stage) -> Mapping[str, Any]:
-    """Make the data and land the days that the targets start from; returns the expected counts."""
-    workload, dataset = stage.workload, stage.dataset
-    stage.call("generate", dataset.root, "--workload", workload.name, "--rows", workload.rows)
+def land_target(stage: Stage) -> None:
+    """Make and land the files of the first days, one after another: a large target is never whole on this disk twice."""
+    client, path = stage.client(), stage.folder / "day.csv"
     for day in first_days():
-        _land(stage, dataset.landed(day), landing_uri(workload, day))
+        write_day(stage.target, day, path)
+        client.upload_file(str(path), BUCKET, landing_key(stage.target, day))
+        path.unlink()
+
+
+def land_batch(stage: Stage, case: Case) -> Mapping[str, Any]:
+    """Make the file of the timed load and the peers', and land both; returns the expected counts."""
+    dataset, batch = stage.dataset(case), case.batch
+    if not dataset.counts.exists():
+        options = ("--all-days",) if batch.all_days else ()
+        stage.call("generate", dataset.root, stage.target.shape, stage.target.rows, batch.new, batch.step, *options)
+    client = stage.client()
+    client.upload_file(str(dataset.batch), BUCKET, landing_key(stage.target, NEW_DAY))
+    client.upload_file(str(dataset.clean), BUCKET, clean_key(case))
     counts: dict[str, Any] = json.loads(dataset.counts.read_text())
     return counts
 
 
-def land_new_day(stage: Stage) -> None:
-    """Land the file of the timed load; after the targets are filled, or their loads would see it."""
-    _land(stage, stage.dataset.landed(NEW_DAY), landing_uri(stage.workload, NEW_DAY))
+def take_back_batch(stage: Stage) -> None:
+    """Remove the landed file of the timed load, or the next case's first load would see it."""
+    stage.client().delete_object(Bucket=BUCKET, Key=landing_key(stage.target, NEW_DAY))
 
 
-def fill_ours(stage: Stage, number: int) -> None:
-    """Load the first days with our own loader."""
-    table = stage.table("ours", number)
-    path = stage.assets / table / "defs.yaml"
+def fill_ours(stage: Stage, case: Case) -> None:
+    """Load the first days into the case's table with our own loader, and remember where it stands."""
+    path = stage.assets / case.table / "defs.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(declaration_text(table, stage.workload))
-    result, _ = stage.call("ours", table, "first")
+    path.write_text(declaration_text(case))
+    result, _ = stage.call("ours", case.table, "first")
     receipt = result["receipt"]
-    if receipt["state"] != "committed" or receipt["rows"]["inserted"] != stage.workload.rows:
-        raise PartFailed(f"the first load of {table} did not fill it: {receipt.get('error') or receipt}")
+    if receipt["state"] != "committed" or receipt["rows"]["inserted"] != stage.target.rows:
+        raise PartFailed(f"the first load of {case.table} did not fill it: {receipt.get('error') or receipt}")
+    stage.call("rewind", "mark", case.table, stage.path(case.table))
 
 
-def fill_peer(stage: Stage, number: int) -> None:
-    """Append the first days with PyIceberg."""
-    uri = landing_uri(stage.workload, NEW_DAY)
-    stage.call("peer_pyiceberg", stage.table("pyiceberg", number), stage.dataset.root, uri, "first")
+def fill_peers(stage: Stage) -> None:
+    """Append the first days to the peers' table with PyIceberg, and remember where it stands."""
+    stage.call("peer_pyiceberg", "fill", stage.peers_table, stage.target.shape, stage.target.rows)
+    stage.call("rewind", "mark", stage.peers_table, stage.path(stage.peers_table))
 
 
-def time_ours(stage: Stage, number: int, *options: object) -> Run:
-    """One timed load of the new day and its check; the receipt is in `details`. `options` are those of `ours`."""
-    table = stage.table("ours", number)
+def start_over(stage: Stage, case: Case, number: int) -> Mapping[str, str]:
+    """Put our table back and give it a new ledger that knows the first load; returns the variables that name it."""
+    stage.call("rewind", "back", case.table, stage.path(case.table))
+    ops = f"ops_{case.title}_{number}".replace("-", "_").lower()
+    result, _ = stage.call("ours", case.table, "first", variables={"LAKEHOUSE_OPS_NAMESPACE": ops})
+    if result["receipt"]["state"] != "nothing_to_do":
+        raise PartFailed(f"{case.table} was not put back: {result['receipt']}")
+    return {"LAKEHOUSE_OPS_NAMESPACE": ops, **({"LAKEHOUSE_MEMORY": case.memory} if case.memory else {})}
+
+
+def time_ours(stage: Stage, case: Case, variables: Mapping[str, str], *options: object) -> Run:
+    """One timed load of the new day and its check. `options` are those of `ours`."""
     os.sync()
-    result, process_seconds = stage.call("ours", table, "timed", *options)
-    receipt = stage.folder / f"{table}.json"
+    result, process_seconds = stage.call("ours", case.table, "timed", *options, variables=variables)
+    receipt = stage.path("receipt")
     receipt.write_text(json.dumps(result["receipt"]))
-    checked, _ = stage.call("checker", "ours", table, stage.dataset.root, stage.prefix, receipt)
-    return _run(result, process_seconds, details=result["receipt"], checked=checked)
+    checked = _check(stage, case, variables)
+    return _run(result, process_seconds, checked=checked)
 
 
-def time_peer(stage: Stage, number: int) -> Run:
-    """One timed upsert of the new day by PyIceberg and its check."""
-    table, uri = stage.table("pyiceberg", number), landing_uri(stage.workload, NEW_DAY)
+def time_again(stage: Stage, case: Case, variables: Mapping[str, str]) -> Run:
+    """After `time_ours`: the same file once more in mode full, timed and checked."""
     os.sync()
-    result, process_seconds = stage.call("peer_pyiceberg", table, stage.dataset.root, uri, "timed")
-    checked, _ = stage.call("checker", "upsert", table, stage.dataset.root, stage.prefix)
-    return _run(result, process_seconds, details={"snapshots": result["snapshots"]}, checked=checked)
+    result, process_seconds = stage.call("ours", case.table, "full", variables=variables)
+    again = stage.path("again")
+    again.write_text(json.dumps(result["receipt"]))
+    checked = _check(stage, case, variables, "--again", again)
+    return _run(result, process_seconds, checked=checked)
 
 
-def time_floor(stage: Stage) -> Run:
-    """One timed conversion of the file to Parquet, without any merge."""
-    result, process_seconds = stage.call("floor", stage.dataset.landed(NEW_DAY))
+def time_nothing(stage: Stage, case: Case, variables: Mapping[str, str]) -> Run:
+    """After `time_ours`: a load that finds nothing unseen. Raises PartFailed if it did anything."""
+    result, process_seconds = stage.call("ours", case.table, "rest", variables=variables)
+    _expect_nothing(result["receipt"])
     return _run(result, process_seconds)
 
 
-def _run(
-    result: Mapping[str, Any],
-    process_seconds: float,
-    *,
-    details: Mapping[str, Any] | None = None,
-    checked: Mapping[str, Any] | None = None,
-) -> Run:
+def count_requests(stage: Stage, case: Case, variables: Mapping[str, str]) -> dict[str, int]:
+    """The requests of a load that finds nothing unseen, by kind. Not timed: they go through proxies."""
+    with counted(stage.env) as (env, seen):
+        result, _ = stage.call("ours", case.table, "rest", variables={**env, **variables})
+        _expect_nothing(result["receipt"])
+        return by_kind(seen, state=STATE_BUCKET)
+
+
+def time_peer(stage: Stage, case: Case, peer: Peer, environment: Environment) -> Run:
+    """One timed merge of the new day by a peer, from the same start, and its check."""
+    table, variables = stage.peers_table, dict(environment.variables)
+    stage.call("rewind", "back", table, stage.path(table))
+    arguments = ("run", table, stage.target.shape, clean_key(case), *peer.options)
+    os.sync()
+    result, process_seconds = stage.call(peer.module, *arguments, python=environment.python, variables=variables)
+    checked, _ = stage.call("checker", "peer", table, stage.dataset(case).root)
+    return _run(result, process_seconds, checked=checked)
+
+
+def time_floor(stage: Stage, case: Case) -> Mapping[str, float]:
+    """Seconds of the bare work of each step."""
+    seconds, _ = stage.call("floor", stage.dataset(case).root, landing_key(stage.target, NEW_DAY))
+    return seconds
+
+
+def _check(stage: Stage, case: Case, variables: Mapping[str, str], *options: object) -> dict[str, Any]:
+    checked, _ = stage.call(
+        "checker",
+        "ours",
+        case.table,
+        stage.dataset(case).root,
+        stage.prefix,
+        stage.path("receipt"),
+        "--verified",
+        stage.path(f"{case.table}-verified"),
+        *options,
+        variables=variables,
+    )
+    return checked
+
+
+def _expect_nothing(receipt: Mapping[str, Any]) -> None:
+    if receipt["state"] != "nothing_to_do":
+        raise PartFailed(f"a load of nothing unseen did something: {receipt}")
+
+
+def _run(result: Mapping[str, Any], process_seconds: float, *, checked: Mapping[str, Any] | None = None) -> Run:
+    receipt = result.get("receipt", {})
     return Run(
         seconds=result["seconds"],
         cpu_seconds=result["cpu_seconds"],
         process_seconds=process_seconds,
         rss_bytes=int(result["rss_bytes"]),
-        details=details or {},
+        details={name: receipt[name] for name in _KEPT if name in receipt},
         checked=checked or {},
     )
-
-
-def _land(stage: Stage, path: Path, uri: str) -> None:
-    client = boto3.client(
-        "s3",
-        endpoint_url=stage.env["AWS_ENDPOINT_URL_S3"],
-        aws_access_key_id=stage.env["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=stage.env["AWS_SECRET_ACCESS_KEY"],
-        region_name=stage.env["AWS_REGION"],
-    )
-    bucket, _, key = uri.removeprefix("s3://").partition("/")
-    client.upload_file(str(path), bucket, key)

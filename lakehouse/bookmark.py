@@ -51,6 +51,7 @@ def fold(bookmark: Bookmark, manifests: Iterable[tuple[Manifest, Reference]]) ->
     """
     seen = dict(bookmark.seen)
     version, head, chain = bookmark.version, bookmark.head, bookmark.chain
+    graves, settled = bookmark.graves, bookmark.settled_date
     for manifest, reference in manifests:
         if manifest.bookmark_version != version + 1:
             raise DataError(
@@ -60,7 +61,8 @@ def fold(bookmark: Bookmark, manifests: Iterable[tuple[Manifest, Reference]]) ->
         seen.update(_changes(manifest))
         version, head = manifest.bookmark_version, reference
         chain = chain_after(manifest, reference)
-    return Bookmark(version=version, head=head, chain=chain, seen=seen)
+        graves, settled = manifest.graves, manifest.settled_date
+    return Bookmark(version=version, head=head, chain=chain, seen=seen, graves=graves, settled_date=settled)
 
 
 def chain_after(manifest: Manifest, reference: Reference) -> tuple[ChainLink, ...]:

@@ -1,17 +1,26 @@
-"""Opens the Iceberg catalog and translates its errors, once, into ours. Never writes a table."""
+"""Opens the Iceberg catalog, sets an end to every wait for it, and translates its errors, once, into ours.
+
+Never writes a table.
+"""
 
 from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import requests
-from pyiceberg.catalog import Catalog, load_catalog
+from botocore.config import Config as ClientConfig
+from botocore.exceptions import ClientError
+from botocore.session import Session as ClientSession
+from pyiceberg.catalog import BOTOCORE_SESSION, Catalog, load_catalog
 from pyiceberg.exceptions import (
     AuthorizationExpiredError,
+    CommitFailedException,
     ForbiddenError,
+    NoSuchIcebergTableError,
     NoSuchNamespaceError,
     NoSuchTableError,
     NotInstalledError,
@@ -23,7 +32,18 @@ from pyiceberg.table import Table
 from pyiceberg.utils.config import Config
 
 from lakehouse.errors import ConfigurationError, LakehouseError, Unavailable
-from lakehouse.iceberg import TimedRestCatalog, is_supported
+from lakehouse.iceberg import CONNECT_SECONDS, READ_SECONDS, TimedRestCatalog, is_supported
+
+GLUE_RETRIES = 4
+"""PyIceberg's own default of ten would wait ten minutes for a Glue that does not answer."""
+_LIBPQ = ("postgresql", "postgresql+psycopg2", "postgresql+psycopg")
+_LIBPQ_TIMEOUTS = {
+    "connect_timeout": f"{CONNECT_SECONDS:.0f}",
+    "tcp_user_timeout": f"{READ_SECONDS * 1000:.0f}",
+    "keepalives_idle": "20",
+    "keepalives_interval": "10",
+    "keepalives_count": "4",
+}
 
 
 def open_catalog(name: str) -> Catalog:
@@ -38,10 +58,9 @@ def open_catalog(name: str) -> Catalog:
             next='lakehouse stack up && eval "$(lakehouse stack env)"   # for a local one',
         )
     texts = {str(key): str(value) for key, value in properties.items()}
-    is_rest = texts.get("type") == "rest" or ("type" not in texts and texts.get("uri", "").startswith("http"))
     with translated(f"catalog={name}"):
         try:
-            catalog = TimedRestCatalog(name, **texts) if is_rest else load_catalog(name, **texts)
+            catalog = _open(name, texts)
         except (TypeError, ValueError, AttributeError, KeyError, ImportError, NotInstalledError) as error:
             # the properties of the environment and of ~/.pyiceberg.yaml together: PyIceberg does not say which is off
             raise ConfigurationError(
@@ -53,11 +72,54 @@ def open_catalog(name: str) -> Catalog:
     return catalog
 
 
+def _open(name: str, texts: dict[str, str]) -> Catalog:
+    """The catalog of its kind, its waits bounded where PyIceberg sets no bound and the configuration none."""
+    kind, uri = texts.get("type"), texts.get("uri", "")
+    if kind == "rest" or (kind is None and uri.startswith("http")):
+        return TimedRestCatalog(name, **texts)
+    if kind == "glue":
+        return load_catalog(name, **{**texts, **_glue_bounds(texts)})
+    if kind == "sql" or (kind is None and uri.startswith(("postgresql", "sqlite"))):
+        return _open_sql(name, texts)
+    return load_catalog(name, **texts)
+
+
+def _glue_bounds(texts: Mapping[str, str]) -> dict[str, Any]:
+    """A client session with timeouts, and the number of retries as botocore wants it: PyIceberg hands on a text."""
+    session = ClientSession()
+    session.set_default_client_config(ClientConfig(connect_timeout=CONNECT_SECONDS, read_timeout=READ_SECONDS))
+    return {BOTOCORE_SESSION: session, "glue.max-retries": int(texts.get("glue.max-retries", GLUE_RETRIES))}
+
+
+def _open_sql(name: str, texts: dict[str, str]) -> Catalog:
+    # Only a SQL catalog pays for these imports.
+    from pyiceberg.catalog.sql import SqlCatalog
+    from sqlalchemy import Connection, event, make_url
+
+    url = make_url(texts.get("uri", ""))
+    if url.drivername not in _LIBPQ:
+        return SqlCatalog(name, **texts)
+    bounded = url.update_query_dict({k: v for k, v in _LIBPQ_TIMEOUTS.items() if k not in url.query})
+    # A pooled connection may have been cut while a batch was merged: it is tried before it is used.
+    properties = {"pool_pre_ping": "true", **texts, "uri": bounded.render_as_string(hide_password=False)}
+    catalog = SqlCatalog(name, **properties)
+
+    def limit(connection: Connection) -> None:
+        # Local to the transaction: behind a pooler the next user of the connection must not inherit it.
+        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {READ_SECONDS * 1000:.0f}")
+
+    if "statement_timeout" not in str(url.query.get("options", "")):
+        event.listen(catalog.engine, "begin", limit)
+    return catalog
+
+
 def load_table(catalog: Catalog, table: str) -> Table | None:
     """The table as the catalog has it now; None if it does not exist."""
     with translated(f"table={table}"):
         try:
             return catalog.load_table(table)
+        except NoSuchIcebergTableError:
+            raise  # there is a table of this name, and it is somebody's Hive table
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
 
@@ -82,6 +144,19 @@ def translated(subject: str) -> Iterator[None]:
         if known is None:
             raise
         raise known from error
+
+
+def was_refused(error: BaseException) -> bool:
+    """Whether a commit's error says for certain that this very request changed nothing.
+
+    True proves nothing about the requests before it: botocore sends a commit again whose answer was lost, and is told
+    of a conflict with itself. So the table is read first, and this is asked only if that left the question open.
+    """
+    if isinstance(error, CommitFailedException):
+        return True
+    if isinstance(error, requests.ConnectionError):
+        return "NewConnectionError" in repr(error) or isinstance(error, requests.ConnectTimeout)
+    return _is_sql(error) and re.search(r"database is locked|statement timeout|lock timeout", str(error)) is not None
 
 
 def translate(error: BaseException, subject: str) -> LakehouseError | None:
@@ -117,17 +192,31 @@ def _translate_storage(subject: str, text: str) -> LakehouseError:
 
 
 def _translate_by_module(error: BaseException, subject: str, text: str) -> LakehouseError | None:
-    module = type(error).__module__
-    name = type(error).__name__
-    if module.startswith("sqlalchemy") and name in ("OperationalError", "InterfaceError", "TimeoutError"):
+    if _is_sql(error) and type(error).__name__ in ("OperationalError", "InterfaceError", "TimeoutError"):
+        if re.search(r"authentication failed|no password supplied|(role|database) \".*\" does not exist", text):
+            return ConfigurationError(f"{subject}: the catalog's database refuses us: {text}")
         return Unavailable(f"{subject}: the catalog's database does not answer: {text}")
-    if module.startswith("botocore"):
-        if name in ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "NoRegionError"):
+    if _is_sql(error) and re.search(r"InsufficientPrivilege|permission denied", text):
+        return ConfigurationError(f"{subject}: the catalog's database refuses us: {text}")
+    if isinstance(error, ClientError):
+        code = str(error.response.get("Error", {}).get("Code", ""))
+        if re.search(r"AccessDenied|Unrecognized|Invalid|Expired|EntityNotFound", code):
+            return ConfigurationError(f"{subject}: AWS refuses us: {text}")
+        return Unavailable(f"{subject}: AWS answers with an error: {text}")
+    if type(error).__module__.startswith("botocore"):
+        if type(error).__name__ in (
+            "NoCredentialsError",
+            "PartialCredentialsError",
+            "ProfileNotFound",
+            "NoRegionError",
+        ):
             return ConfigurationError(f"{subject}: {text}")
-        if name == "ClientError" and re.search(r"AccessDenied|Unrecognized|Invalid|Expired", text):
-            return ConfigurationError(f"{subject}: AWS refuses our credentials: {text}")
         return Unavailable(f"{subject}: AWS does not answer: {text}")
     return None
+
+
+def _is_sql(error: BaseException) -> bool:
+    return type(error).__module__.startswith("sqlalchemy")
 
 
 def _one_line(error: BaseException) -> str:

@@ -13,6 +13,13 @@ from lakehouse.catalog import ensure_namespace, load_table, translated
 from lakehouse.errors import RetryLater
 
 ATTEMPTS = 6
+TABLE_PROPERTIES = {"format-version": "2", "write.parquet.compression-codec": "zstd"}
+"""What a new target has unless its declaration says otherwise; the names are Iceberg's own."""
+
+
+def new_properties(declared: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a new target: ours, and over them the declared ones."""
+    return {**TABLE_PROPERTIES, **declared}
 
 
 def ensure_table(
@@ -23,8 +30,11 @@ def ensure_table(
     spec: PartitionSpec,
     properties: Mapping[str, str],
     pause: Callable[[float], None],
+    location: str | None = None,
 ) -> Table:
     """The table as it is now, made first if it is missing. What somebody else made may look otherwise: compare it.
+
+    `location` None leaves the place to the catalog; one that ignores the place shows in the comparison.
 
     A catalog may answer the slower of two makers with any error: SeaweedFS shows namespaces and tables that are half
     made as internal errors, and returns an existing table silently. So the table is looked up again, a few times,
@@ -37,7 +47,7 @@ def ensure_table(
         try:
             table = load_table(catalog, name)
             if table is None:
-                _make(catalog, name, schema=schema, spec=spec, properties=properties)
+                _make(catalog, name, schema=schema, spec=spec, properties=properties, location=location)
                 table = load_table(catalog, name)
         except RetryLater as error:
             failure = error
@@ -47,7 +57,17 @@ def ensure_table(
     raise failure
 
 
-def _make(catalog: Catalog, name: str, *, schema: Schema, spec: PartitionSpec, properties: Mapping[str, str]) -> None:
+def _make(
+    catalog: Catalog,
+    name: str,
+    *,
+    schema: Schema,
+    spec: PartitionSpec,
+    properties: Mapping[str, str],
+    location: str | None,
+) -> None:
     ensure_namespace(catalog, name.rpartition(".")[0])
     with translated(f"table={name}"):
-        catalog.create_table_if_not_exists(name, schema=schema, partition_spec=spec, properties=dict(properties))
+        catalog.create_table_if_not_exists(
+            name, schema=schema, location=location, partition_spec=spec, properties=dict(properties)
+        )

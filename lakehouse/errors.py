@@ -4,6 +4,7 @@
     ├── DataError              exit 1   look at the data: the table and the bookmark are as they were
     │   ├── UnreadableObject            one landing object cannot be read as declared: it is quarantined
     │   ├── GateFailed                  a gate refused the batch
+    │   ├── Blocked                     an operator must decide before the load can go on
     │   ├── TargetDamaged               the target breaks a rule of ours (NULL or doubled live keys)
     │   ├── CountsDiffer                a reconciliation equation does not hold
     │   └── Detached                    somebody rolled the table back or replaced it
@@ -51,6 +52,10 @@ class UnreadableObject(DataError):
 
 class GateFailed(DataError):
     """A gate refused the batch before the merge."""
+
+
+class Blocked(DataError):
+    """What the load would do needs an operator's word first."""
 
 
 class TargetDamaged(DataError):

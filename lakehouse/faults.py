@@ -1,6 +1,7 @@
 """Named points inside the production steps where a fault can be asked for; without one they cost one look-up.
 
 `LAKEHOUSE_FAULT=<point>` kills the process at that point as `kill -9` would: nothing is flushed, closed or released.
+`LAKEHOUSE_FAULT=<point>:stop` stops it there until somebody sends SIGCONT, as a long pause of its machine would.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ POINTS = ("after_lease", "after_stage", "after_write", "before_publish", "after_
 
 
 def fault_point(name: str) -> None:
-    """Die here if the environment asks for it."""
-    if os.environ.get("LAKEHOUSE_FAULT") == name:
-        os.kill(os.getpid(), signal.SIGKILL)
+    """Die or stop here if the environment asks for it."""
+    point, _, action = os.environ.get("LAKEHOUSE_FAULT", "").partition(":")
+    if point == name:
+        os.kill(os.getpid(), signal.SIGSTOP if action == "stop" else signal.SIGKILL)

@@ -52,6 +52,13 @@ def evaluate(declaration: Declaration, measured: Measured, *, scheduled: bool) -
     return tuple(results)
 
 
+def deleted_ratio_gate(vanished: int, live_before: int, limit: float) -> GateResult:
+    """Whether a snapshot feed may take so many of the rows that live in the table; asked after the match."""
+    passed = vanished <= limit * live_before
+    detail = "" if passed else f"{vanished} of {live_before} rows are absent from the newest date"
+    return GateResult("max_deleted_ratio", passed, round(_ratio(vanished, live_before), 6), limit, detail)
+
+
 def _at_most(name: str, value: float | int, limit: float | int | None) -> GateResult:
     return GateResult(name, limit is None or value <= limit, value, limit)
 

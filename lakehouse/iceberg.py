@@ -9,24 +9,35 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.manifest import (
     DataFile,
+    DataFileContent,
     ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
+    ManifestWriter,
+    ManifestWriterV2,
 )
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table import Table, Transaction
-from pyiceberg.table.snapshots import Operation, Snapshot
+from pyiceberg.table.snapshots import (
+    Operation,
+    Snapshot,
+    SnapshotSummaryCollector,
+    Summary,
+    update_snapshot_summaries,
+)
 from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.table.update.snapshot import _SnapshotProducer
+from pyiceberg.typedef import EMPTY_DICT
 from requests import PreparedRequest, Response
 from requests.adapters import HTTPAdapter
 
@@ -34,15 +45,46 @@ CONNECT_SECONDS = 5.0
 READ_SECONDS = 60.0
 PARALLEL_READS = 8
 MERGE_MANIFESTS_ABOVE = 50
-"""Above this many manifests of one spec the small ones are merged, or reading the table slows with every batch."""
+"""Above this many small manifests of one spec and content they are merged, or every batch makes reading slower."""
+SMALL_MANIFEST_BYTES = 8 << 20
+"""Iceberg's default of `commit.manifest.target-size-bytes`: a manifest of this size is left alone."""
+
+_Kind: TypeAlias = tuple[ManifestContent, int]
+"""What a manifest holds and the id of its partition spec."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveManifest:
-    """A data manifest with its live entries."""
+    """A data or delete manifest with its live entries."""
 
     manifest: ManifestFile
     entries: tuple[ManifestEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFiles:
+    """Everything that is live in one snapshot."""
+
+    manifests: tuple[LiveManifest, ...] = ()
+
+    @property
+    def data(self) -> tuple[ManifestEntry, ...]:
+        """Entries of data files, in manifest order: their index is the file's number in a batch."""
+        return self._entries(ManifestContent.DATA)
+
+    @property
+    def deletes(self) -> tuple[ManifestEntry, ...]:
+        """Entries of delete files of any kind."""
+        return self._entries(ManifestContent.DELETES)
+
+    @property
+    def rows(self) -> int:
+        """Live rows by the counts of the manifests: rows of data files less positions of delete files."""
+        return sum(e.data_file.record_count for e in self.data) - sum(e.data_file.record_count for e in self.deletes)
+
+    def _entries(self, content: ManifestContent) -> tuple[ManifestEntry, ...]:
+        lives = (m.entries for m in self.manifests if m.manifest.content == content)
+        return tuple(itertools.chain.from_iterable(lives))
 
 
 class _TimeoutAdapter(HTTPAdapter):
@@ -64,31 +106,28 @@ class TimedRestCatalog(RestCatalog):
         return session
 
 
-def live_manifests(table: Table, snapshot: Snapshot | None) -> tuple[LiveManifest, ...]:
-    """Every data manifest of a snapshot that still has live files; delete manifests are not in it."""
+def live_files(table: Table, snapshot: Snapshot | None) -> LiveFiles:
+    """The live data and delete files of a snapshot; none without one."""
     if snapshot is None:
-        return ()
-    wanted = [
-        manifest
-        for manifest in snapshot.manifests(io=table.io)
-        if manifest.content == ManifestContent.DATA and (manifest.has_added_files() or manifest.has_existing_files())
-    ]
+        return LiveFiles()
+    wanted = [m for m in snapshot.manifests(io=table.io) if m.has_added_files() or m.has_existing_files()]
 
     def read(manifest: ManifestFile) -> LiveManifest:
         return LiveManifest(manifest, tuple(manifest.fetch_manifest_entry(io=table.io, discard_deleted=True)))
 
     with ThreadPoolExecutor(PARALLEL_READS) as pool:
-        return tuple(pool.map(read, wanted))
+        return LiveFiles(tuple(pool.map(read, wanted)))
 
 
-def has_delete_files(table: Table, snapshot: Snapshot | None) -> bool:
-    """Whether a snapshot carries delete files of any kind."""
-    if snapshot is None:
-        return False
-    return any(
-        m.content == ManifestContent.DELETES and (m.has_added_files() or m.has_existing_files())
-        for m in snapshot.manifests(io=table.io)
-    )
+class _DeleteManifestWriter(ManifestWriterV2):
+    """PyIceberg writes manifests of data files alone."""
+
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
 
 
 class _BatchSnapshot(_SnapshotProducer["_BatchSnapshot"]):
@@ -101,8 +140,9 @@ class _BatchSnapshot(_SnapshotProducer["_BatchSnapshot"]):
         operation: Operation,
         commit_uuid: uuid.UUID,
         properties: dict[str, str],
-        manifests: Sequence[LiveManifest],
+        live: LiveFiles,
         removed: frozenset[str],
+        added: Sequence[DataFile],
         merge_above: int,
     ) -> None:
         super().__init__(
@@ -112,15 +152,61 @@ class _BatchSnapshot(_SnapshotProducer["_BatchSnapshot"]):
             commit_uuid=commit_uuid,
             snapshot_properties=properties,
         )
-        self._base_manifests = manifests
+        self._live = live
         self._removed_paths = removed
+        self._added = added
         self._merge_above = merge_above
-        for entry in itertools.chain.from_iterable(m.entries for m in manifests):
-            if entry.data_file.file_path in removed:
-                self._deleted_data_files.add(entry.data_file)
 
-    def _build_delete_files_partition_predicate(self) -> None:
-        """Not needed: the removed files are known by path, and the base class cannot express every transform."""
+    def _manifests(self) -> list[ManifestFile]:
+        """Manifests of the snapshot, each of one kind of content and one partition spec.
+
+        New and removed files stand in manifests of their own; those that lose a file are rewritten, small ones
+        are merged when there are many, and a manifest without a live file is left out.
+        """
+        fresh: dict[_Kind, list[ManifestEntry]] = defaultdict(list)
+        for data_file in self._added:
+            fresh[_content_of(data_file), data_file.spec_id].append(self._new_entry(data_file))
+        untouched: list[ManifestFile] = []
+        rewritten: dict[_Kind, list[ManifestEntry]] = defaultdict(list)
+        groups: dict[_Kind, list[LiveManifest]] = defaultdict(list)
+        for live in self._live.manifests:
+            groups[live.manifest.content, live.manifest.partition_spec_id].append(live)
+        for kind, lives in groups.items():
+            small = [live for live in lives if live.manifest.manifest_length < SMALL_MANIFEST_BYTES]
+            merged = {live.manifest.manifest_path for live in small} if len(small) > self._merge_above else set()
+            for live in lives:
+                gone = [e for e in live.entries if e.data_file.file_path in self._removed_paths]
+                if not gone and live.manifest.manifest_path not in merged:
+                    untouched.append(live.manifest)
+                    continue
+                fresh[kind].extend(self._entry(e, ManifestEntryStatus.DELETED) for e in gone)
+                kept = (e for e in live.entries if e.data_file.file_path not in self._removed_paths)
+                rewritten[kind].extend(self._entry(e, ManifestEntryStatus.EXISTING) for e in kept)
+        written = [(kind, entries) for group in (fresh, rewritten) for kind, entries in group.items() if entries]
+        with ThreadPoolExecutor(PARALLEL_READS) as pool:
+            return [*pool.map(lambda item: self._write(*item), written), *untouched]
+
+    def _write(self, kind: _Kind, entries: Sequence[ManifestEntry]) -> ManifestFile:
+        content, spec_id = kind
+        spec = self.spec(spec_id)
+        with self._writer(spec) if content == ManifestContent.DELETES else self.new_manifest_writer(spec) as writer:
+            for entry in entries:
+                writer.add_entry(entry)
+        return writer.to_manifest_file()
+
+    def _writer(self, spec: PartitionSpec) -> ManifestWriter:
+        return _DeleteManifestWriter(
+            spec, self.schema(), self.new_manifest_output(), self.snapshot_id, self._compression
+        )
+
+    def _new_entry(self, data_file: DataFile) -> ManifestEntry:
+        return ManifestEntry.from_args(
+            status=ManifestEntryStatus.ADDED,
+            snapshot_id=self.snapshot_id,
+            sequence_number=None,
+            file_sequence_number=None,
+            data_file=data_file,
+        )
 
     def _entry(self, entry: ManifestEntry, status: ManifestEntryStatus) -> ManifestEntry:
         deleted = status == ManifestEntryStatus.DELETED
@@ -132,37 +218,30 @@ class _BatchSnapshot(_SnapshotProducer["_BatchSnapshot"]):
             data_file=entry.data_file,
         )
 
+    def _summary(self, snapshot_properties: dict[str, str] = EMPTY_DICT) -> Summary:
+        """Counts of every file by its own spec; the base class knows data files of the default spec alone."""
+        metadata = self._transaction.table_metadata
+        specs, schema = metadata.specs(), metadata.schema()
+        collector = SnapshotSummaryCollector(int(metadata.properties.get("write.summary.partition-limit", "0")))
+        for data_file in self._added:
+            collector.add_file(data_file, schema, specs[data_file.spec_id])
+        for live in self._live.manifests:
+            for entry in live.entries:
+                if entry.data_file.file_path in self._removed_paths:
+                    collector.remove_file(entry.data_file, schema, specs[entry.data_file.spec_id])
+        parent = metadata.current_snapshot()
+        return update_snapshot_summaries(
+            Summary(operation=self._operation, **collector.build(), **snapshot_properties),
+            parent.summary if parent is not None else None,
+        )
+
     def _deleted_entries(self) -> list[ManifestEntry]:
-        return [
-            self._entry(entry, ManifestEntryStatus.DELETED)
-            for live in self._base_manifests
-            for entry in live.entries
-            if entry.data_file.file_path in self._removed_paths
-        ]
+        """Part of `_manifests` here."""
+        return []
 
     def _existing_manifests(self) -> list[ManifestFile]:
-        untouched: list[ManifestFile] = []
-        rewrite: dict[int, list[ManifestEntry]] = defaultdict(list)
-        by_spec: dict[int, list[LiveManifest]] = defaultdict(list)
-        for live in self._base_manifests:
-            by_spec[live.manifest.partition_spec_id].append(live)
-        for spec_id, lives in by_spec.items():
-            merge = len(lives) > self._merge_above
-            for live in lives:
-                kept = [e for e in live.entries if e.data_file.file_path not in self._removed_paths]
-                if not kept:
-                    continue
-                if merge or len(kept) < len(live.entries):
-                    rewrite[spec_id].extend(kept)
-                else:
-                    untouched.append(live.manifest)
-        return untouched + [self._write_existing(spec_id, entries) for spec_id, entries in rewrite.items()]
-
-    def _write_existing(self, spec_id: int, entries: Iterable[ManifestEntry]) -> ManifestFile:
-        with self.new_manifest_writer(self.spec(spec_id)) as writer:
-            for entry in entries:
-                writer.add_entry(self._entry(entry, ManifestEntryStatus.EXISTING))
-        return writer.to_manifest_file()
+        """Part of `_manifests` here."""
+        return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,30 +259,33 @@ def draft_snapshot(
     *,
     commit_uuid: uuid.UUID,
     properties: Mapping[str, str],
-    manifests: Sequence[LiveManifest],
+    live: LiveFiles,
     removed: frozenset[str] = frozenset(),
     added: Sequence[DataFile] = (),
     merge_above: int = MERGE_MANIFESTS_ABOVE,
 ) -> SnapshotDraft:
     """Write the manifests of one snapshot on the table's current `main` and return the commit that would publish it.
 
-    `manifests` are the live manifests of that `main` (`live_manifests`), `removed` the paths of data files to drop
-    whole, `added` new files of the default spec. Neither: an empty snapshot.
+    `live` is that of this `main` (`live_files`), `removed` the paths of data and delete files to drop whole, `added`
+    new data files of the default spec and position delete files of any spec. Neither: an empty snapshot.
     """
-    operation = Operation.OVERWRITE if removed else Operation.APPEND
+    plain = not removed and all(f.content == DataFileContent.DATA for f in added)
     producer = _BatchSnapshot(
         transaction=Transaction(table),
-        operation=operation,
+        operation=Operation.APPEND if plain else Operation.OVERWRITE,
         commit_uuid=commit_uuid,
         properties=dict(properties),
-        manifests=manifests,
+        live=live,
         removed=removed,
+        added=added,
         merge_above=merge_above,
     )
-    for data_file in added:
-        producer.append_data_file(data_file)
     updates, requirements = producer._commit()
     return SnapshotDraft(producer.snapshot_id, table.metadata.next_sequence_number(), updates, requirements)
+
+
+def _content_of(data_file: DataFile) -> ManifestContent:
+    return ManifestContent.DATA if data_file.content == DataFileContent.DATA else ManifestContent.DELETES
 
 
 def is_supported(catalog: Catalog) -> bool:

@@ -6,7 +6,7 @@ is left, and reports also when it fails. `plan_load` makes the same plan and exe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -16,7 +16,8 @@ from lakehouse import naming
 from lakehouse.attempt import write_record
 from lakehouse.batch import BatchResult, BatchTask, run_batch
 from lakehouse.batch.stopwatch import Stopwatch
-from lakehouse.errors import Conflict, LakehouseError, NotAvailable, ObjectChanged, OutcomeUnknown
+from lakehouse.delete_mark import check_delete_condition
+from lakehouse.errors import Blocked, Conflict, LakehouseError, NotAvailable, ObjectChanged, OutcomeUnknown
 from lakehouse.faults import fault_point
 from lakehouse.landing import discover
 from lakehouse.lease import Lease, acquire
@@ -40,12 +41,16 @@ MOST_TRIES = 4
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """What a user asks for. `scheduled` runs are also compared with earlier dates (gate `row_count_change`)."""
+    """What a user asks for. `scheduled` runs are also compared with earlier dates (gate `row_count_change`).
+
+    `accept_missing`: dates are replaced, and taken for complete, without consumed objects that are not listed any more.
+    """
 
     mode: Mode = Mode.INCREMENTAL
     window: Window = field(default_factory=Window)
     run_id: str = ""
     scheduled: bool = False
+    accept_missing: bool = False
 
 
 def ingest(declaration: Declaration, request: LoadRequest, services: Services) -> Receipt:
@@ -54,6 +59,7 @@ def ingest(declaration: Declaration, request: LoadRequest, services: Services) -
     builder = ReceiptBuilder(declaration, request.run_id)
     try:
         _refuse_what_is_not_there(request)
+        check_delete_condition(declaration)
         with _lease(declaration, request, services) as lease:
             fault_point("after_lease")
             _Load(declaration, request, services, watch=watch, builder=builder, lease=lease).run()
@@ -65,6 +71,7 @@ def ingest(declaration: Declaration, request: LoadRequest, services: Services) -
 def plan_load(declaration: Declaration, request: LoadRequest, services: Services) -> Plan:
     """The plan that `ingest` would execute now. Writes nothing."""
     _refuse_what_is_not_there(request)
+    check_delete_condition(declaration)
     now = services.now()
     listing = discover(_landing(declaration, services), declaration.source, request.window)
     position = find_position(declaration, services)
@@ -106,9 +113,17 @@ class _Load:
                 if full_since is None:
                     full_since = position.bookmark.version
                     self._tell_of_others(position)
-                left = [o for o in listing if o.uri not in self._failed]
-                plan = _plan(self._declaration, self._request, position, left, now=now, full_since=full_since)
+                plan = _plan(
+                    self._declaration,
+                    self._request,
+                    position,
+                    listing,
+                    now=now,
+                    full_since=full_since,
+                    failed=self._failed,
+                )
             self._builder.planned(plan)
+            _refuse_missing(plan, self._request)
             if not plan.batches:
                 break
             result = self._run_batch(plan, position, now)
@@ -137,6 +152,7 @@ class _Load:
         task = BatchTask(
             declaration=self._declaration,
             position=position,
+            plan=plan,
             objects=plan.batches[0],
             batch_id=plan.batch_id,
             attempt_id=self._services.new_id(),
@@ -155,6 +171,10 @@ class _Load:
         return result
 
     def _tell_of_others(self, position: Position) -> None:
+        if position.fit.change is not None:
+            self._builder.warn(f"a batch of this load changes the table: {'; '.join(position.fit.change.described)}")
+        for note in position.fit.notes:
+            self._builder.warn(note)
         if found := foreign_since_bookmark(position.target):
             self._builder.warn(
                 f"{len(found)} snapshots of other writers since the last batch, the newest is {found[0]}: "
@@ -203,6 +223,7 @@ def _plan(
     *,
     now: datetime,
     full_since: int | None,
+    failed: Collection[str] = (),
 ) -> Plan:
     return make_plan(
         declaration=declaration,
@@ -213,6 +234,19 @@ def _plan(
         table_uuid=position.target.uuid,
         now=now,
         full_since=full_since,
+        failed=failed,
+        accept_missing=request.accept_missing,
+    )
+
+
+def _refuse_missing(plan: Plan, request: LoadRequest) -> None:
+    """A date that lost a consumed object would lose its rows: only an operator can say that this is meant."""
+    if not plan.missing or request.accept_missing:
+        return
+    named = ", ".join(plan.missing[:5]) + (f" and {len(plan.missing) - 5} more" if len(plan.missing) > 5 else "")
+    raise Blocked(
+        f"table {plan.table}: consumed objects of dates to be replaced are not listed any more: {named}",
+        next=f"land them again, or lakehouse load {plan.table} --accept-missing   # their rows are removed",
     )
 
 

@@ -1,7 +1,10 @@
 """The stored form of batch manifests and checkpoints: Parquet with one row per object, all else as JSON in its footer.
 
-Owns format 1 and reads it for ever; a committed sample of each format must still load. The same value always gives the
+Owns every format and reads it for ever; a committed sample of each must still load. The same value always gives the
 same bytes. Never reads or writes storage: that is `lakehouse.state`.
+
+Format 2 of a manifest adds what hard deletes, adopted tables and snapshot feeds leave behind: `graves`, `baseline`,
+`settled_date`. A checkpoint has had one format so far.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from lakehouse.model import (
     Decision,
     Equation,
     GateResult,
+    Grave,
     LandingObject,
     Manifest,
     Mode,
@@ -30,14 +34,14 @@ from lakehouse.model import (
     SeenObject,
 )
 
-FORMAT = 1
-"""The format that is written. A change of columns or of the header's meaning is another number."""
+_MANIFEST = "manifest"
+_CHECKPOINT = "checkpoint"
+FORMATS = {_MANIFEST: 2, _CHECKPOINT: 1}
+"""The formats that are written. A change of columns or of the header's meaning is another number."""
 
 _FORMAT_KEY = "lakehouse.format"
 _CONTENT_KEY = "lakehouse.content"
 _HEADER_KEY = "lakehouse.header"
-_MANIFEST = "manifest"
-_CHECKPOINT = "checkpoint"
 
 # Small enough that the statistics of landing date and key let a reader skip most of a large checkpoint.
 _ROW_GROUP = 50_000
@@ -125,7 +129,7 @@ def _encode(columns: dict[str, list[Any]], *, schema: pa.Schema, content: str, h
     text = json.dumps(header, sort_keys=True, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, schema, compression="zstd", store_schema=False) as writer:
-        writer.add_key_value_metadata({_FORMAT_KEY: str(FORMAT), _CONTENT_KEY: content, _HEADER_KEY: text})
+        writer.add_key_value_metadata({_FORMAT_KEY: str(FORMATS[content]), _CONTENT_KEY: content, _HEADER_KEY: text})
         writer.write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=_ROW_GROUP)
     return sink.getvalue().to_pybytes()
 
@@ -137,15 +141,15 @@ def _decode(data: bytes, content: str, build: Callable[[pa.Table, dict[str, Any]
         _check_format(stored, content)
         return build(file.read(), json.loads(stored[_HEADER_KEY]))
     except (ValueError, KeyError, TypeError, OSError, pa.ArrowException) as error:
-        raise DataError(f"not a {content} of format {FORMAT}: {error!r}") from error
+        raise DataError(f"not a {content} of format {FORMATS[content]}: {error!r}") from error
 
 
 def _check_format(stored: Mapping[str, str], content: str) -> None:
     version, found = int(stored.get(_FORMAT_KEY, "0")), stored.get(_CONTENT_KEY, "")
-    if version > FORMAT:
+    if version > FORMATS.get(found, FORMATS[content]):
         raise NotAvailable(
-            f"a newer lakehouse wrote this {found or content}: format={version}, this one reads up to format={FORMAT}; "
-            "upgrade lakehouse"
+            f"a newer lakehouse wrote this {found or content}: format={version}, this one reads up to "
+            f"format={FORMATS[content]}; upgrade lakehouse"
         )
     if version < 1 or found != content:
         raise DataError(f"not a {content} of lakehouse: format={version} content={found or None}")
@@ -218,6 +222,10 @@ def _manifest(table: pa.Table, header: dict[str, Any]) -> Manifest:
         rejects=_reference(header["rejects"]),
         checkpoint=_reference(header["checkpoint"]),
         chain=tuple(ChainLink(version, Reference(uri, digest)) for version, uri, digest in header["chain"]),
+        # format 1 knew neither hard deletes nor adopted tables nor snapshot feeds
+        graves=tuple(_grave(stored) for stored in header.get("graves", ())),
+        baseline=header.get("baseline", 0),
+        settled_date=_day(header.get("settled_date")),
     )
 
 
@@ -242,6 +250,12 @@ def _header(manifest: Manifest) -> dict[str, Any]:
         "rejects": manifest.rejects and {"uri": manifest.rejects.uri, "sha256": manifest.rejects.sha256},
         "checkpoint": manifest.checkpoint and {"uri": manifest.checkpoint.uri, "sha256": manifest.checkpoint.sha256},
         "chain": [[link.version, link.manifest.uri, link.manifest.sha256] for link in manifest.chain],
+        "graves": [
+            {"uri": g.file.uri, "sha256": g.file.sha256, "written_at": _moment_text(g.written_at), "rows": g.rows}
+            for g in manifest.graves
+        ],
+        "baseline": manifest.baseline,
+        "settled_date": manifest.settled_date and str(manifest.settled_date),
     }
 
 
@@ -262,6 +276,11 @@ def _seen(table: pa.Table) -> dict[str, SeenObject]:
 
 def _date_counts(stored: dict[str, Any]) -> DateCounts:
     return DateCounts(**{**stored, "rows": RowCounts(**stored["rows"])})
+
+
+def _grave(stored: dict[str, Any]) -> Grave:
+    written_at = datetime.fromisoformat(stored["written_at"])
+    return Grave(Reference(stored["uri"], stored["sha256"]), written_at, stored["rows"])
 
 
 def _reference(stored: dict[str, str] | None) -> Reference | None:

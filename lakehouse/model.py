@@ -111,6 +111,10 @@ class Plan:
 
     `batches` holds the planned objects in (mtime, key) order, cut by the declared bounds; every listed object appears
     once in `decisions`. `batch_id` is the id of the first batch, empty if there is none.
+
+    `missing` are consumed objects of dates to be replaced that are not listed any more: such a plan is blocked unless
+    the request accepts them. `newest_date` is the landing date that a snapshot feed takes for the whole truth, None
+    where no date of this plan can be that; `unfinished` says why its objects do not tell all of it.
     """
 
     table: str
@@ -124,9 +128,31 @@ class Plan:
     batches: tuple[tuple[ObjectDecision, ...], ...]
     batch_id: str
     warnings: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    newest_date: date | None = None
+    unfinished: tuple[str, ...] = ()
 
     def count(self, decision: Decision) -> int:
         return sum(d.decision is decision for d in self.decisions)
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What a batch takes out of the target besides the deletes of its own rows.
+
+    `replaced_dates`: every target row with such a `_source_date` is replaced (replace_partition). `replaced_objects`:
+    every target row with such a `_source_file` is replaced (append). `retracted_objects`: a target row with such a
+    `_source_file` vanishes if no winner has its key (keyed modes). `snapshot_date`: the batch holds all rows of that
+    landing date: a target row vanishes if no staged row of that date has its key, and a winner of an older date whose
+    key has no staged row of that date is stale. `settled_date`: an earlier batch has made the table equal to that
+    landing date: a winner of an older date whose key the target does not hold is stale.
+    """
+
+    replaced_dates: frozenset[date | None] = frozenset()
+    replaced_objects: frozenset[str] = frozenset()
+    retracted_objects: frozenset[str] = frozenset()
+    snapshot_date: date | None = None
+    settled_date: date | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +255,15 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class Grave:
+    """A written file of keys that were hard-deleted: `rows` of them, the last one at `written_at`."""
+
+    file: Reference
+    written_at: datetime
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class ChainLink:
     """One batch manifest of the chain."""
 
@@ -243,6 +278,10 @@ class Manifest:
     `chain` lists the manifests before this one, newest first, down to and including the last one that has a
     checkpoint (or to version 1), so that planning fetches them in parallel. `checkpoint` is the full set of seen
     objects after this batch. `kind` is `load` or an operator's action.
+
+    `graves` are the files of hard-deleted keys that still count after this batch: each manifest carries on those of the
+    one before. `baseline` counts rows that were in the table before it was taken over. `settled_date` is the landing
+    date that a snapshot feed's table was last made equal to, by this batch or one before it.
     """
 
     table: str
@@ -271,6 +310,9 @@ class Manifest:
     chain: tuple[ChainLink, ...]
     author: str = ""
     reason: str = ""
+    graves: tuple[Grave, ...] = ()
+    baseline: int = 0
+    settled_date: date | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +323,8 @@ class Bookmark:
     head: Reference | None = None
     chain: tuple[ChainLink, ...] = ()
     seen: Mapping[str, SeenObject] = field(default_factory=dict)
+    graves: tuple[Grave, ...] = ()
+    settled_date: date | None = None
 
 
 @dataclass(frozen=True, slots=True)

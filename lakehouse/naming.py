@@ -26,6 +26,13 @@ LINEAGE = {
 }
 """Lineage columns of the target, in order, with their types."""
 
+DELETED_AT = "_deleted_at"
+"""When a row was deleted at the source, timestamptz, NULL while it lives: the last column of a target with soft
+deletes."""
+
+IS_DELETE = "_is_delete"
+"""Marks the staged rows that delete their key; never in the target."""
+
 STAGED_LINEAGE = ("_source_file", "_source_line", "_source_mtime", "_source_date")
 """The lineage that differs by row and is therefore staged."""
 
@@ -92,6 +99,11 @@ def batch_folder(context: str, batch: str, attempt: str) -> str:
 def published_marker(context: str) -> str:
     """Says, within one life of a table, that the context was published at least once."""
     return f"published/{quote(context, safe='')}.json"
+
+
+def graves_name() -> str:
+    """The file of deleted keys in an attempt's folder."""
+    return "deleted_keys.parquet"
 
 
 def attempts_folder() -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from itertools import pairwise
@@ -27,6 +27,7 @@ from lakehouse.model import (
     Window,
 )
 from lakehouse.placement import control_uris, is_marker, landing_date, place
+from lakehouse.whole_dates import DatePlan, cut_dates, plan_dates
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration, Source
@@ -55,12 +56,16 @@ def make_plan(
     table_uuid: str,
     now: datetime,
     full_since: int | None = None,
+    failed: Collection[str] = (),
+    accept_missing: bool = False,
 ) -> Plan:
     """Classify every listed object and cut what is planned into batches.
 
     A load commits batch after batch, so objects beyond the bounds of the first batch are planned too, in a later one;
     nothing is left over. `full_since` is for a full load that plans again half-way: the bookmark version that it began
-    at; what it has read since is not read again.
+    at; what it has read since is not read again. `failed` are the listed objects that this load could not fetch: they
+    are left out, and the dates that need them wait. `accept_missing`: a snapshot's newest date is complete without the
+    consumed objects that are not listed any more.
 
     Raises UsageError for dates asked of an undated source, ObjectChanged for a key that is listed twice.
     """
@@ -78,7 +83,13 @@ def make_plan(
         now=now,
         controls=control_uris(listing, source=declaration.source, template=declaration.gates.control_file),
     )
-    decisions = tuple(_classify(obj, request) for obj in _by_key(listing))
+    dates = plan_dates(
+        [_classify(obj, request) for obj in _by_key(listing) if obj.uri not in failed],
+        declaration=declaration,
+        bookmark=bookmark,
+        failed=failed,
+        accept_missing=accept_missing,
+    )
     plan = Plan(
         table=declaration.table,
         context=declaration.context,
@@ -87,10 +98,13 @@ def make_plan(
         window=window,
         declaration=declaration.hash,
         bookmark_version=bookmark.version,
-        decisions=decisions,
-        batches=_batches(decisions, max_files=declaration.source.max_files, max_bytes=declaration.source.max_bytes),
+        decisions=dates.decisions,
+        batches=_cut(dates, declaration),
         batch_id="",
-        warnings=_warnings(decisions, request),
+        warnings=_warnings(dates, request),
+        missing=dates.missing,
+        newest_date=dates.newest_date,
+        unfinished=dates.unfinished,
     )
     if not plan.batches:
         return plan
@@ -201,6 +215,15 @@ def _settles_at(obj: LandingObject, source: Source, now: datetime) -> datetime |
     return settles if source.settle_seconds > 0 and now < settles else None
 
 
+def _cut(dates: DatePlan, declaration: Declaration) -> tuple[tuple[ObjectDecision, ...], ...]:
+    source = declaration.source
+    if declaration.write in ("replace_partition", "snapshot"):
+        return cut_dates(
+            dates.decisions, first=dates.newest_date, max_files=source.max_files, max_bytes=source.max_bytes
+        )
+    return _batches(dates.decisions, max_files=source.max_files, max_bytes=source.max_bytes)
+
+
 def _batches(
     decisions: Sequence[ObjectDecision], *, max_files: int | None, max_bytes: int | None
 ) -> tuple[tuple[ObjectDecision, ...], ...]:
@@ -219,12 +242,19 @@ def _batches(
     return tuple(tuple(batch) for batch in batches)
 
 
-def _warnings(decisions: Sequence[ObjectDecision], request: _Request) -> tuple[str, ...]:
+def _warnings(dates: DatePlan, request: _Request) -> tuple[str, ...]:
+    warnings = []
     older = sum(
         item.decision is Decision.CONSUMED and request.seen[item.object.uri].declaration != request.declaration.hash
-        for item in decisions
+        for item in dates.decisions
     )
-    if not older:
-        return ()
-    objects = "1 object was" if older == 1 else f"{older} objects were"
-    return (f"{objects} loaded under an older declaration, use mode full",)
+    if older:
+        objects = "1 object was" if older == 1 else f"{older} objects were"
+        warnings.append(f"{objects} loaded under an older declaration, use mode full")
+    if dates.missing:
+        objects = "object is" if len(dates.missing) == 1 else "objects are"
+        warnings.append(
+            f"{len(dates.missing)} consumed {objects} not listed any more and the date is to be replaced, the first: "
+            f"{dates.missing[0]}; --accept-missing replaces it without"
+        )
+    return tuple(warnings)

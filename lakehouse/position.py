@@ -5,15 +5,15 @@ Reads only, but for one marker in the state folder that remembers that a context
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakehouse import naming
 from lakehouse.catalog import load_table
-from lakehouse.errors import Detached
+from lakehouse.errors import Detached, UsageError
+from lakehouse.evolve import Fit, fit_table
 from lakehouse.model import Bookmark
 from lakehouse.recover import Attachment, attachment
-from lakehouse.schema import check_fit
 from lakehouse.services import Services
 from lakehouse.state import load_bookmark
 from lakehouse.target import Target, look, refuse_what_we_cannot_merge
@@ -24,14 +24,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A target and the bookmark of one context on it."""
+    """A target and the bookmark of one context on it. `fit` is what the table lacks of the declaration."""
 
     target: Target
     bookmark: Bookmark
+    fit: Fit = field(default_factory=Fit)
 
 
 def find_position(declaration: Declaration, services: Services) -> Position:
     """Look at the table and read its bookmark, before anything else is read.
+
+    Raises what `any_position` raises, and UsageError for a table with rows that was never loaded or adopted.
+    """
+    position = any_position(declaration, services)
+    if holds_rows_of_others(position.target):
+        raise UsageError(
+            f"table {declaration.table} has rows and was never loaded by lakehouse: its rows are not accounted for; "
+            "nothing was read",
+            next=f"lakehouse adopt {declaration.table}",
+        )
+    return position
+
+
+def any_position(declaration: Declaration, services: Services) -> Position:
+    """As `find_position`, and also for a table with rows that nobody has adopted.
 
     Raises DeclarationError or NotAvailable for a table that the declaration does not fit; Detached if the bookmark's
     snapshot is no longer behind `main`, its tag is gone, or the table was dropped or recreated; DataError if a
@@ -49,13 +65,23 @@ def find_position(declaration: Declaration, services: Services) -> Position:
         raise _detached(declaration, reason, services, tag=target.tag is not None)
     if state is Attachment.FIRST_LOAD and (other := _other_life(declaration, target, services)):
         raise _detached(declaration, f"the table was dropped: its bookmark belongs to table uuid {other}", services)
+    fit = Fit()
     if target.table is not None:
-        check_fit(declaration, target.table.schema())
         refuse_what_we_cannot_merge(target)
+        fit = fit_table(declaration, target.table)
     bookmark = load_bookmark(services.state, target.bookmark)
     if state is Attachment.ATTACHED:
         _remember(declaration, target, services)
-    return Position(target, bookmark)
+    return Position(target, bookmark, fit)
+
+
+def holds_rows_of_others(target: Target) -> bool:
+    """Whether the table has rows and no bookmark of ours, of this context or another."""
+    if target.table is None or target.main is None:
+        return False
+    if any(name.startswith(naming.tag("")) for name in target.table.metadata.refs):
+        return False
+    return target.rows != 0
 
 
 def _remember(declaration: Declaration, target: Target, services: Services) -> None:

@@ -1,7 +1,8 @@
 """The one step that writes the target: one snapshot, the tag and all requirements in a single `commit_table`.
 
-After an error of a sent commit the table is read back and decides; the error's class decides nothing, for it differs by
-catalog. Never retries a commit: a lost one is planned and matched again by the caller. Never deletes a file.
+After an error of a sent commit the table is read back and decides; the error's class, which differs by catalog, is asked
+only where the table leaves open whether the commit is still under way. Never retries a commit: a lost one is planned and
+matched again by the caller. Never deletes a file.
 """
 
 from __future__ import annotations
@@ -17,17 +18,20 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import (
     AssertCurrentSchemaId,
     AssertDefaultSpecId,
+    AssertLastAssignedFieldId,
     AssertRefSnapshotId,
     AssertTableUUID,
     SetSnapshotRefUpdate,
     TableRequirement,
+    TableUpdate,
 )
 
 from lakehouse import naming
-from lakehouse.catalog import load_table, translated
-from lakehouse.errors import Detached, LakehouseError, OutcomeUnknown, RetryLater, TargetDamaged
+from lakehouse.catalog import load_table, translated, was_refused
+from lakehouse.errors import ConfigurationError, Detached, LakehouseError, OutcomeUnknown, RetryLater, TargetDamaged
+from lakehouse.evolve import SchemaChange, with_schema
 from lakehouse.faults import fault_point
-from lakehouse.iceberg import LiveManifest, SnapshotDraft, draft_snapshot
+from lakehouse.iceberg import LiveFiles, SnapshotDraft, draft_snapshot
 from lakehouse.model import Reference, RowCounts
 from lakehouse.recover import Observed, Outcome, SentCommit, settle
 from lakehouse.target import Target, look, summary
@@ -39,7 +43,8 @@ SETTLE_POLLS = 10
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one batch changes: files to add, paths to drop, and the bookmark that stands for it."""
+    """What one batch changes: data and delete files to add, paths of either to drop, the table's schema, and the bookmark
+    that stands for it."""
 
     attempt_id: str
     batch_id: str
@@ -48,6 +53,9 @@ class Change:
     rows: RowCounts
     added: Sequence[DataFile] = ()
     removed: frozenset[str] = frozenset()
+    schema: SchemaChange | None = None
+    maintain: str = ""
+    """What upkeep this is, for the summary; empty for a load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +70,11 @@ def publish(
     target: Target,
     change: Change,
     *,
-    manifests: Sequence[LiveManifest],
+    live: LiveFiles,
     attempts_after: Callable[[Reference, int], Collection[str]],
     pause: Callable[[float], None],
 ) -> Published:
-    """Commit a change on the refs that `target` saw.
+    """Commit a change on the refs and the schema that `target` saw; its table is as the catalog gave it.
 
     `attempts_after(head, version)` reads the attempt ids of the manifest chain from `head` back to `version`; `pause`
     waits some seconds between two looks. Raises Detached, or OutcomeUnknown if reading back settles nothing.
@@ -76,10 +84,10 @@ def publish(
         raise ValueError("publish needs a table")
     with translated(f"table={target.name}"):
         draft = draft_snapshot(
-            table,
+            with_schema(table, change.schema),
             commit_uuid=UUID(hex=change.attempt_id),
             properties=_summary(target, change),
-            manifests=manifests,
+            live=live,
             removed=change.removed,
             added=change.added,
         )
@@ -88,13 +96,17 @@ def publish(
         table_uuid=target.uuid,
         main=target.main.snapshot_id if target.main else None,
         tag=target.tag.snapshot_id if target.tag else None,
+        schema_id=table.metadata.current_schema_id,
+        spec_id=table.metadata.default_spec_id,
         sequence_number=draft.sequence_number,
     )
     fault_point("before_publish")
     try:
-        catalog.commit_table(table, _requirements(catalog, target, draft), (*draft.updates, _move_tag(target, draft)))
+        catalog.commit_table(table, _requirements(catalog, target, change, draft), _updates(target, change, draft))
     except Exception as error:
-        outcome = _read_back(catalog, target, change, sent, attempts_after=attempts_after, pause=pause)
+        outcome = _read_back(
+            catalog, target, change, sent, refused=was_refused(error), attempts_after=attempts_after, pause=pause
+        )
         if outcome is Outcome.UNDECIDED:
             raise OutcomeUnknown(
                 f"table {target.name}: the commit was sent and nobody can say whether it landed: "
@@ -118,10 +130,21 @@ def _summary(target: Target, change: Change) -> dict[str, str]:
         naming.MANIFEST: change.manifest.uri,
         naming.MANIFEST_SHA256: change.manifest.sha256,
     }
+    if change.maintain:
+        properties[naming.MAINTAIN] = change.maintain
     return properties | {naming.rows_key(name): str(count) for name, count in change.rows.as_dict().items()}
 
 
-def _requirements(catalog: Catalog, target: Target, draft: SnapshotDraft) -> tuple[TableRequirement, ...]:
+def _updates(target: Target, change: Change, draft: SnapshotDraft) -> tuple[TableUpdate, ...]:
+    """The new schema comes first: the snapshot names it."""
+    schema = change.schema.updates if change.schema else ()
+    return (*schema, *draft.updates, _move_tag(target, draft))
+
+
+def _requirements(
+    catalog: Catalog, target: Target, change: Change, draft: SnapshotDraft
+) -> tuple[TableRequirement, ...]:
+    """What must not have changed since `target` was seen: of its schema, what stood before any change of ours."""
     assert target.table is not None
     metadata = target.table.metadata
     asserted: list[TableRequirement] = [
@@ -130,6 +153,8 @@ def _requirements(catalog: Catalog, target: Target, draft: SnapshotDraft) -> tup
         AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
         AssertDefaultSpecId(default_spec_id=metadata.default_spec_id),
     ]
+    if change.schema is not None:
+        asserted.append(AssertLastAssignedFieldId(last_assigned_field_id=change.schema.base_last_column_id))
     # PyIceberg's own check of requirements refuses any tag on a table without snapshots; a server does not.
     if metadata.snapshots or isinstance(catalog, RestCatalog):
         tag = target.tag.snapshot_id if target.tag else None
@@ -154,18 +179,25 @@ def _read_back(
     change: Change,
     sent: SentCommit,
     *,
+    refused: bool,
     attempts_after: Callable[[Reference, int], Collection[str]],
     pause: Callable[[float], None],
 ) -> Outcome:
-    """Look at the table until it settles the commit or the bound is reached."""
+    """Look at the table until it settles the commit or the bound is reached.
+
+    `refused`: the catalog said that this request changed nothing. A conflict need not move a ref: others may have
+    expired snapshots or set a property. The next attempt asserts the same refs, so at most one of the two lands.
+    """
     for poll in range(SETTLE_POLLS):
         if poll:
             pause(min(0.2 * 2**poll, 5.0))
         try:
             now = look(target.name, target.context, load_table(catalog, target.name))
             outcome = settle(sent, _observe(now, change, attempts_after))
-        except RetryLater:
-            continue
+        except (RetryLater, ConfigurationError):
+            continue  # also credentials that expired since: they say nothing of the commit
+        if outcome is Outcome.UNDECIDED and refused:
+            return Outcome.LOST
         if outcome is Outcome.DETACHED:
             raise Detached(f"table {target.name} was dropped or replaced during the commit: uuid was {sent.table_uuid}")
         if outcome is not Outcome.UNDECIDED:
@@ -183,6 +215,8 @@ def _observe(now: Target, change: Change, attempts_after: Callable[[Reference, i
         table_uuid=now.uuid if now.table else None,
         main=now.main.snapshot_id if now.main else None,
         tag=now.tag.snapshot_id if now.tag else None,
+        schema_id=now.table.metadata.current_schema_id if now.table else None,
+        spec_id=now.table.metadata.default_spec_id if now.table else None,
         last_sequence_number=_last_sequence_number(now),
         attempts=attempts,
     )

@@ -8,6 +8,7 @@ from datetime import date
 from lakehouse.model import DateCounts, Equation, Manifest, ObjectOutcome, RowCounts
 
 KEYS_DISTINCT = "table: count(*) = count(distinct key)"
+KEYS_DISTINCT_BY_DATE = "table: count(*) = count(distinct key and landing date)"
 KEYS_NOT_NULL = "table: rows with a NULL key = 0"
 UNDATED = "undated"
 """Stands for the landing date of objects whose source has none, in maps keyed by date text."""
@@ -57,14 +58,19 @@ def _sum_of_objects(objects: Sequence[ObjectOutcome]) -> Equation:
 
 
 def expected_live(manifests: Iterable[Manifest]) -> int:
-    """Rows that the published batches left in the table."""
-    return sum(m.rows.inserted - m.rows.deleted for m in manifests)
+    """Rows that the published batches left in the table, those that were there before it was taken over among them."""
+    return sum(m.baseline + m.rows.inserted - m.rows.deleted for m in manifests)
 
 
 def expected_by_date(manifests: Iterable[Manifest]) -> dict[str, int]:
-    """Rows by the date of the object that last wrote them, as the published batches left them."""
+    """Rows by the date of the object that last wrote them, as the published batches left them.
+
+    Rows that were there before the table was taken over count as undated.
+    """
     totals: dict[str, int] = {}
     for manifest in manifests:
+        if manifest.baseline:
+            totals[UNDATED] = totals.get(UNDATED, 0) + manifest.baseline
         for day, counts in manifest.dates.items():
             totals[day] = totals.get(day, 0) + counts.gained - counts.lost
     return totals

@@ -23,7 +23,15 @@ from lakehouse.errors import DataError
 from lakehouse.model import Equation, Manifest, Reference
 from lakehouse.naming import quote_name
 from lakehouse.position import find_position
-from lakehouse.reconcile import KEYS_DISTINCT, KEYS_NOT_NULL, day_text, expected_by_date, expected_live, parse_day
+from lakehouse.reconcile import (
+    KEYS_DISTINCT,
+    KEYS_DISTINCT_BY_DATE,
+    KEYS_NOT_NULL,
+    day_text,
+    expected_by_date,
+    expected_live,
+    parse_day,
+)
 from lakehouse.reread import reread_equations
 from lakehouse.scratch import scratch_folder
 from lakehouse.services import Services
@@ -81,8 +89,15 @@ def recount(
                 con, declaration, position, snapshot, landing_date=landing_date, folder=folder, services=services
             )
     equations += _stored_equations(manifests, landing_date)
-    unavailable = () if declaration.lineage else ("landing dates: the table has no lineage columns",)
-    return Recount(snapshot.snapshot_id, tuple(equations), unavailable, tuple(text for text, _ in foreign))
+    return Recount(
+        snapshot.snapshot_id, tuple(equations), _unavailable(declaration), tuple(text for text, _ in foreign)
+    )
+
+
+def _unavailable(declaration: Declaration) -> tuple[str, ...]:
+    dates = () if declaration.lineage else ("landing dates: the table has no lineage columns",)
+    keys = () if _unique(declaration) else (f"keys: {declaration.write} keeps every row, whatever its key",)
+    return (*dates, *keys)
 
 
 def _line_of(table: Table, snapshot: Snapshot) -> list[Snapshot]:
@@ -128,8 +143,8 @@ def _session(services: Services) -> Iterator[tuple[duckdb.DuckDBPyConnection, Pa
 
 
 def _scan(con: duckdb.DuckDBPyConnection, table: Table, snapshot: Snapshot, declaration: Declaration) -> None:
-    """Make the temp table `live`: keys and landing date of every row at the snapshot."""
-    columns = [*declaration.key, *(["_source_date"] if declaration.lineage else [])]
+    """Make the temp table `live`: unique columns and landing date of every row at the snapshot."""
+    columns = [*_unique(declaration), *(["_source_date"] if declaration.lineage else [])]
     with translated(f"table={declaration.table}"):
         scan = table.scan(selected_fields=tuple(dict.fromkeys(columns)), snapshot_id=snapshot.snapshot_id)
         reader = scan.to_arrow_batch_reader()
@@ -144,15 +159,25 @@ def _table_equations(
     manifests: Sequence[Manifest],
     foreign: Sequence[tuple[str, int]],
 ) -> Iterator[Equation]:
-    keys = ", ".join(quote_name(k) for k in declaration.key)
-    any_null = " or ".join(f"{quote_name(k)} is null" for k in declaration.key)
     ((rows,),) = con.execute("select count(*) from live").fetchall()
-    ((distinct,),) = con.execute(f"select count(*) from (select distinct {keys} from live)").fetchall()
-    ((nulls,),) = con.execute(f"select count(*) from live where {any_null}").fetchall()
     yield Equation("table: rows = published rows", rows, expected_live(manifests))
-    yield Equation(KEYS_DISTINCT, rows, distinct)
-    yield Equation(KEYS_NOT_NULL, nulls, 0)
+    if unique := _unique(declaration):
+        columns = ", ".join(quote_name(name) for name in unique)
+        any_null = " or ".join(f"{quote_name(k)} is null" for k in declaration.key)
+        ((distinct,),) = con.execute(f"select count(*) from (select distinct {columns} from live)").fetchall()
+        ((nulls,),) = con.execute(f"select count(*) from live where {any_null}").fetchall()
+        yield Equation(KEYS_DISTINCT if declaration.keyed else KEYS_DISTINCT_BY_DATE, rows, distinct)
+        yield Equation(KEYS_NOT_NULL, nulls, 0)
     yield Equation("table: snapshots of other writers = 0", len(foreign), 0)
+
+
+def _unique(declaration: Declaration) -> tuple[str, ...]:
+    """The columns that no two rows of the table share; none where the write mode keeps every row."""
+    if declaration.keyed:
+        return declaration.key
+    if declaration.write == "replace_partition" and declaration.key:
+        return (*declaration.key, "_source_date")
+    return ()
 
 
 def _date_equations(
@@ -186,4 +211,9 @@ def _stored_equations(manifests: Sequence[Manifest], landing_date: date | None) 
             landing_date,
         ),
         Equation("batches: equations that did not hold = 0", broken, 0),
+        Equation(
+            "batches: deleted = removed + vanished + replaced",
+            sum(m.rows.deleted for m in manifests),
+            sum(m.rows.removed + m.rows.vanished + m.rows.replaced for m in manifests),
+        ),
     ]

@@ -71,6 +71,8 @@ class SentCommit:
     table_uuid: str
     main: int | None
     tag: int | None
+    schema_id: int
+    spec_id: int
     sequence_number: int
 
 
@@ -81,17 +83,24 @@ class Observed:
     table_uuid: str | None
     main: int | None
     tag: int | None
+    schema_id: int | None
+    spec_id: int | None
     last_sequence_number: int
     attempts: Collection[str]
 
 
 def settle(sent: SentCommit, observed: Observed) -> Outcome:
-    """Decide by reading back; UNDECIDED means that the commit may still land."""
+    """Decide by reading back; UNDECIDED means that the commit may still land.
+
+    LOST is an answer to "match again?", no proof of death: should a schema change be taken back, the first commit could
+    land after all. Then its refs refuse the second one, which asserts the same; that is why its files are kept.
+    """
     if observed.table_uuid != sent.table_uuid:
         return Outcome.DETACHED
     if sent.attempt_id in observed.attempts:
         return Outcome.PUBLISHED
-    moved = observed.tag != sent.tag or observed.main != sent.main
+    asserted = (sent.tag, sent.main, sent.schema_id, sent.spec_id)
+    moved = (observed.tag, observed.main, observed.schema_id, observed.spec_id) != asserted
     if moved or observed.last_sequence_number >= sent.sequence_number:
         return Outcome.LOST
     return Outcome.UNDECIDED

@@ -1,12 +1,15 @@
-"""How a declaration looks as an Iceberg schema and partition spec, and whether an existing table fits it. No I/O."""
+"""How a declaration looks as an Iceberg schema and partition spec. No I/O."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.transforms import (
+    BucketTransform,
     DayTransform,
     HourTransform,
     IdentityTransform,
@@ -21,21 +24,26 @@ from pyiceberg.types import (
     DateType,
     DecimalType,
     DoubleType,
+    FixedType,
     FloatType,
     IcebergType,
     IntegerType,
+    ListType,
     LongType,
+    MapType,
     NestedField,
     StringType,
+    StructType,
     TimestampType,
     TimestamptzType,
     TimeType,
     UUIDType,
 )
 
-from lakehouse.errors import DeclarationError, NotAvailable
-from lakehouse.naming import LINEAGE
-from lakehouse.types import ColumnType, parse_type
+from lakehouse.declaration.partition_field import field_names
+from lakehouse.errors import NotAvailable
+from lakehouse.naming import DELETED_AT, LINEAGE
+from lakehouse.types import ColumnType, list_of, map_of, parse_type, struct_of
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -64,66 +72,96 @@ _SIMPLE_TRANSFORMS = {
 
 
 def iceberg_type(column: ColumnType) -> IcebergType:
-    if column.name == "decimal":
-        return DecimalType(column.precision, column.scale)
-    return _PRIMITIVES[column.name]()
+    """The Iceberg type, its nested fields numbered from 1: the numbers are no field ids yet."""
+    return _numbered(column, itertools.count(1))
+
+
+def _numbered(column: ColumnType, ids: Iterator[int]) -> IcebergType:
+    match column.name:
+        case "decimal":
+            return DecimalType(column.precision, column.scale)
+        case "fixed":
+            return FixedType(column.length)
+        case "struct" | "list" | "map":
+            return _nested(column, ids)
+        case _:
+            return _PRIMITIVES[column.name]()
+
+
+def _nested(column: ColumnType, ids: Iterator[int]) -> IcebergType:
+    numbered = [(next(ids), name, kind) for name, kind in column.fields]
+    parts = [(number, name, _numbered(kind, ids)) for number, name, kind in numbered]
+    if column.name == "struct":
+        return StructType(*(NestedField(number, name, kind, required=False) for number, name, kind in parts))
+    if column.name == "list":
+        ((number, _, element),) = parts
+        return ListType(element_id=number, element_type=element, element_required=False)
+    (key_id, _, key), (value_id, _, value) = parts
+    return MapType(key_id=key_id, key_type=key, value_id=value_id, value_type=value, value_required=False)
+
+
+def column_type(field_type: IcebergType) -> ColumnType:
+    """The type of a table's column as a declaration names it: field ids and requirements are left out.
+
+    Raises NotAvailable for a type that format version 2 does not have.
+    """
+    match field_type:
+        case DecimalType():
+            return ColumnType("decimal", field_type.precision, field_type.scale)
+        case FixedType():
+            return ColumnType("fixed", length=len(field_type))
+        case StructType():
+            return struct_of(tuple((field.name, column_type(field.field_type)) for field in field_type.fields))
+        case ListType():
+            return list_of(column_type(field_type.element_type))
+        case MapType():
+            return map_of(column_type(field_type.key_type), column_type(field_type.value_type))
+    found = next((name for name, known in _PRIMITIVES.items() if isinstance(field_type, known)), None)
+    if found is None:
+        raise NotAvailable(f"the column type {field_type} is not available yet")
+    return ColumnType(found)
 
 
 def target_columns(declaration: Declaration) -> dict[str, ColumnType]:
-    """Name and type of every column of the target, lineage last."""
+    """Name and type of every column of the target: the declared ones, lineage, and the mark of soft deletes last."""
     columns = {c.name: c.type for c in declaration.columns}
     if declaration.lineage:
         columns.update({name: parse_type(text) for name, text in LINEAGE.items()})
+    if declaration.soft_deletes:
+        columns[DELETED_AT] = parse_type("timestamptz")
     return columns
 
 
 def target_schema(declaration: Declaration) -> Schema:
-    """The Iceberg schema of a new target; field ids count from 1 in declared order."""
+    """The Iceberg schema of a new target: field ids count from 1 in declared order, those of nested fields after."""
     required = {c.name for c in declaration.columns if c.required}
-    return Schema(
-        *(
-            NestedField(number, name, iceberg_type(column), required=name in required)
-            for number, (name, column) in enumerate(target_columns(declaration).items(), start=1)
-        )
-    )
+    ids = itertools.count(1)
+    fields = [
+        NestedField(next(ids), name, _numbered(column, ids), required=name in required)
+        for name, column in target_columns(declaration).items()
+    ]
+    return assign_fresh_schema_ids(Schema(*fields))
 
 
 def target_spec(declaration: Declaration, schema: Schema) -> PartitionSpec:
     """The partition spec of a new target, over a schema that has its field ids."""
+    names = field_names(declaration.partition_by)
     return PartitionSpec(
         *(
             PartitionField(
                 source_id=schema.find_field(field.source).field_id,
                 field_id=1000 + number,
-                transform=_transform(field.transform, field.width),
-                name=field.source if field.transform == "identity" else f"{field.source}_{field.transform}",
+                transform=_transform(field.transform, field.width or 1),
+                name=name,
             )
-            for number, field in enumerate(declaration.partition_by)
+            for number, (field, name) in enumerate(zip(declaration.partition_by, names, strict=True))
         )
     )
 
 
-def _transform(name: str, width: int | None) -> Transform[object, object]:
+def _transform(name: str, width: int) -> Transform[object, object]:
     if name == "truncate":
-        return TruncateTransform(width=width or 1)
-    if name in _SIMPLE_TRANSFORMS:
-        return _SIMPLE_TRANSFORMS[name]()  # type: ignore[no-any-return]
-    raise NotAvailable(f"partition_by: the transform {name} is not available yet")
-
-
-def check_fit(declaration: Declaration, schema: Schema) -> None:
-    """Raise DeclarationError unless the table has exactly the declared columns (names and types, any order)."""
-    have = {field.name: str(field.field_type).replace(" ", "") for field in schema.fields}
-    want = {name: str(iceberg_type(column)).replace(" ", "") for name, column in target_columns(declaration).items()}
-    faults = [f"column {n} is declared as {want[n]} and missing in the table" for n in want if n not in have]
-    faults += [f"column {n} is in the table and not declared" for n in have if n not in want]
-    faults += [
-        f"column {n} is declared as {want[n]}, and {have[n]} in the table"
-        for n in want
-        if n in have and have[n] != want[n]
-    ]
-    if faults:
-        raise DeclarationError(
-            f"table {declaration.table} does not fit its declaration: {'; '.join(faults)}",
-            next=f"change the columns in {declaration.path}, or alter the table",
-        )
+        return TruncateTransform(width=width)
+    if name == "bucket":
+        return BucketTransform(num_buckets=width)
+    return _SIMPLE_TRANSFORMS[name]()  # type: ignore[no-any-return]

@@ -55,6 +55,17 @@ def write_rejects(storage: StateStore, data: bytes, *, folder: str) -> Reference
     return write_object(storage, folder + "rejects.parquet", data)
 
 
+def write_graves(storage: StateStore, data: bytes, *, folder: str) -> Reference:
+    """Write the batch's hard-deleted keys, a Parquet file, beside its manifest. Raises as `write_object` does."""
+    return write_object(storage, folder + naming.graves_name(), data)
+
+
+def read_blobs(storage: StateStore, references: Sequence[Reference]) -> list[bytes]:
+    """As `read_blob`, for several at once, in their order."""
+    found = storage.read_many([_key(storage, reference) for reference in references])
+    return [_verified(reference, data) for reference, data in zip(references, found, strict=True)]
+
+
 def write_object(storage: StateStore, key: str, data: bytes) -> Reference:
     """Create an object that is never changed again, and say where it is and what its digest is.
 
@@ -102,6 +113,8 @@ def load_bookmark(storage: StateStore, head: Reference | None) -> Bookmark:
         head=reference,
         chain=chain_after(oldest, reference),
         seen=_decoded(oldest.checkpoint, data, decode_checkpoint),
+        graves=oldest.graves,
+        settled_date=oldest.settled_date,
     )
     return fold(start, reversed(history[:-1]))
 

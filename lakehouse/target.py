@@ -12,7 +12,6 @@ from pyiceberg.table.snapshots import Snapshot
 
 from lakehouse import naming
 from lakehouse.errors import NotAvailable
-from lakehouse.iceberg import has_delete_files
 from lakehouse.model import NEW_TABLE, Reference
 from lakehouse.recover import Node
 
@@ -45,8 +44,9 @@ class Target:
     @property
     def rows(self) -> int | None:
         """Rows of the whole table as `main` counts them; None if its writer did not say."""
-        total = summary(self.main).get("total-records") if self.main else None
-        return int(total) if total is not None else None
+        counts = summary(self.main) if self.main else {}
+        total = counts.get("total-records")
+        return int(total) - int(counts.get("total-position-deletes", 0)) if total is not None else None
 
     @property
     def nodes(self) -> dict[int, Node]:
@@ -87,9 +87,9 @@ def refuse_what_we_cannot_merge(target: Target) -> None:
     version = target.table.metadata.format_version
     if version >= 3:
         raise NotAvailable(f"table {target.name}: format version {version} is not available yet; version 1 or 2")
-    if has_delete_files(target.table, target.main):
+    if int(summary(target.main).get("total-equality-deletes", "0") if target.main else 0):
         raise NotAvailable(
-            f"table {target.name} has delete files of another writer, which are not available yet",
+            f"table {target.name} has equality deletes of another writer, which are not available yet",
             next="compact the table with the engine that wrote them",
         )
 

@@ -18,9 +18,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 from lakehouse.create import ensure_table
 from lakehouse.declaration import Declaration, parse_declarations
 from lakehouse.engines.duckdb import open_session
-from lakehouse.iceberg import live_manifests
+from lakehouse.iceberg import live_files
 from lakehouse.merge import Match, Superseded, WrittenFiles, match_target, supersede, write_files
-from lakehouse.model import Reference, RowCounts
+from lakehouse.model import Reference, RowCounts, Sweep
 from lakehouse.naming import quote_name
 from lakehouse.publish import Change, publish
 from lakehouse.schema import target_schema, target_spec
@@ -80,23 +80,16 @@ class Bench:
             pause=lambda _seconds: None,
         )
 
-    def merge(self, rows: Sequence[Row]) -> Merged:
+    def merge(self, rows: Sequence[Row], sweep: Sweep = Sweep()) -> Merged:
         table = self.catalog.load_table(self.declaration.table)
         target = look(self.declaration.table, self.declaration.context, table)
-        manifests = live_manifests(table, target.main)
+        live = live_files(table, target.main)
         attempt = hashlib.md5(f"{self.folder}{self.version}".encode()).hexdigest()
         work = self.folder / "work" / str(self.version)
         with closing(open_session(spill=work / "spill", memory_bytes=1 << 30, threads=2)) as con:
             stage(con, self.declaration, rows)
             superseded = supersede(con, self.declaration)
-            match = match_target(
-                con,
-                self.declaration,
-                io=table.io,
-                schema=table.schema(),
-                files=[e.data_file for m in manifests for e in m.entries],
-                folder=work / "target",
-            )
+            match = match_target(con, self.declaration, table=table, live=live, sweep=sweep)
             written = write_files(
                 con,
                 self.declaration,
@@ -116,10 +109,10 @@ class Bench:
                 bookmark_version=self.version + 1,
                 manifest=Reference("file:///none", "0"),
                 rows=RowCounts(inserted=match.counts.inserted, updated=match.counts.updated),
-                added=written.added,
+                added=(*written.added, *written.deletes),
                 removed=written.removed,
             ),
-            manifests=manifests,
+            live=live,
             attempts_after=lambda _head, _version: set(),
             pause=lambda _seconds: None,
         )

@@ -11,24 +11,32 @@ import duckdb
 
 from lakehouse.attempt import rejects_parquet
 from lakehouse.batch.counting import Counted, count_batch
+from lakehouse.batch.matching import MatchedBatch
 from lakehouse.batch.stopwatch import Stopwatch
 from lakehouse.batch.task import BatchTask
 from lakehouse.bookmark import LOAD, needs_checkpoint, next_chain, seen_after
-from lakehouse.catalog import translated
-from lakehouse.create import ensure_table
 from lakehouse.errors import CountsDiffer, RetryLater
 from lakehouse.faults import fault_point
-from lakehouse.iceberg import LiveManifest, live_manifests
-from lakehouse.merge import Match, WrittenFiles, match_target, write_files
-from lakehouse.model import DateCounts, Equation, FileCounts, GateResult, Manifest, ObjectOutcome, Reference, RowCounts
+from lakehouse.graves import next_graves
+from lakehouse.merge import WrittenFiles, write_files
+from lakehouse.merge.policy import Fate
+from lakehouse.model import (
+    DateCounts,
+    Equation,
+    FileCounts,
+    GateResult,
+    Manifest,
+    ObjectOutcome,
+    Reference,
+    RowCounts,
+    Sweep,
+)
 from lakehouse.publish import Change, publish
 from lakehouse.reconcile import batch_equations
-from lakehouse.schema import check_fit, target_schema, target_spec
 from lakehouse.services import Progress, Services
 from lakehouse.state import attempt_folder, walk, write_checkpoint, write_manifest, write_rejects
-from lakehouse.target import Target, look, refuse_what_we_cannot_merge
+from lakehouse.sweep import settled_after
 
-TABLE_PROPERTIES = {"format-version": "2", "write.parquet.compression-codec": "zstd"}
 STALE_ATTEMPT_SECONDS = 3600.0
 """An attempt older than this looks whether its files still exist before it commits (DESIGN §3)."""
 
@@ -43,112 +51,91 @@ class Committed:
     outcomes: tuple[ObjectOutcome, ...]
     dates: dict[str, DateCounts]
     files: FileCounts
+    merge_rule: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Merged:
     """Everything about a batch but its manifest and its commit."""
 
-    target: Target
-    manifests: tuple[LiveManifest, ...]
-    match: Match
+    matched: MatchedBatch
     written: WrittenFiles
     counted: Counted
-    started_at: datetime
     ended_at: datetime
 
 
 def commit_batch(
     con: duckdb.DuckDBPyConnection,
     task: BatchTask,
+    matched: MatchedBatch,
     outcomes: Sequence[ObjectOutcome],
     *,
+    sweep: Sweep,
     superseded: int,
     gates: tuple[GateResult, ...],
     folder: Path,
     services: Services,
     watch: Stopwatch,
 ) -> Committed:
-    """Merge, prove the counts, write the manifest, publish. Raises CountsDiffer before anything became visible."""
+    """Write the files, prove the counts, write the manifest, publish. Raises CountsDiffer before anything shows."""
     staged = sum(o.rows.staged for o in outcomes)
-    services.progress(Progress("merge", 0, 0, staged))
     with watch.step("merge"):
-        merged = _merge(con, task, outcomes, superseded=superseded, folder=folder, services=services)
+        merged = _merge(con, task, matched, outcomes, superseded=superseded, folder=folder, services=services)
     fault_point("after_write")
     services.progress(Progress("publish", 0, 0, staged))
     with watch.step("publish"):
-        manifest, reference = _describe(con, task, merged, gates=gates, folder=folder, services=services)
+        manifest, reference = _describe(con, task, merged, sweep, gates=gates, folder=folder, services=services)
         if watch.elapsed() > STALE_ATTEMPT_SECONDS:
             _check_files(merged)
         snapshot_id = _publish(task, merged, manifest, reference, services)
-    files = FileCounts(added=len(merged.written.added), rewritten=len(merged.written.removed))
+    written = merged.written
+    files = FileCounts(
+        added=len(written.added),
+        rewritten=sum(change.fate is not Fate.DELETE for change in matched.match.changes),
+        delete_files=len(written.deletes),
+    )
     return Committed(
-        snapshot_id, reference, merged.counted.rows, merged.counted.objects, dict(merged.counted.dates), files
+        snapshot_id=snapshot_id,
+        manifest=reference,
+        rows=merged.counted.rows,
+        outcomes=merged.counted.objects,
+        dates=dict(merged.counted.dates),
+        files=files,
+        merge_rule=str(matched.match.rule),
     )
 
 
 def _merge(
     con: duckdb.DuckDBPyConnection,
     task: BatchTask,
+    matched: MatchedBatch,
     outcomes: Sequence[ObjectOutcome],
     *,
     superseded: int,
     folder: Path,
     services: Services,
 ) -> _Merged:
-    started_at = services.now()
-    target = _existing_or_new(task, services)
-    assert target.table is not None
-    with translated(f"table={target.name}"):
-        manifests = live_manifests(target.table, target.main)
-    match = match_target(
-        con,
-        task.declaration,
-        io=target.table.io,
-        schema=target.table.schema(),
-        files=[e.data_file for m in manifests for e in m.entries],
-        folder=folder / "target",
-    )
+    staged = sum(o.rows.staged for o in outcomes)
     written = write_files(
         con,
         task.declaration,
-        match,
-        table=target.table,
+        matched.match,
+        table=matched.table,
         batch_id=task.batch_id,
         attempt_id=task.attempt_id,
-        ingested_at=started_at,
+        ingested_at=matched.started_at,
         folder=folder / "output",
+        progress=lambda done, total: services.progress(Progress("merge", done, total, staged)),
     )
-    counted = count_batch(con, outcomes, match=match.counts, superseded=superseded)
-    return _Merged(target, manifests, match, written, counted, started_at, services.now())
-
-
-def _existing_or_new(task: BatchTask, services: Services) -> Target:
-    """The planned target; a new one is created now, after the gates, and must be what was declared."""
-    target = task.position.target
-    if target.table is None:
-        schema = target_schema(task.declaration)
-        spec = target_spec(task.declaration, schema)
-        table = ensure_table(
-            services.catalog,
-            task.declaration.table,
-            schema=schema,
-            spec=spec,
-            properties=TABLE_PROPERTIES,
-            pause=services.pause,
-        )
-        target = look(task.declaration.table, task.declaration.context, table)
-        if target.tag is not None:
-            raise RetryLater(f"table {target.name} was created and loaded by somebody else meanwhile")
-        check_fit(task.declaration, table.schema())
-        refuse_what_we_cannot_merge(target)
-    return target
+    counted = count_batch(con, outcomes, match=matched.match.counts, superseded=superseded)
+    return _Merged(matched, written, counted, services.now())
 
 
 def _describe(
     con: duckdb.DuckDBPyConnection,
     task: BatchTask,
     merged: _Merged,
+    sweep: Sweep,
     *,
     gates: tuple[GateResult, ...],
     folder: Path,
@@ -159,7 +146,7 @@ def _describe(
     place = attempt_folder(
         catalog=services.catalog_name,
         table=declaration.table,
-        table_uuid=merged.target.uuid,
+        table_uuid=merged.matched.target.uuid,
         context=declaration.context,
         batch_id=task.batch_id,
         attempt_id=task.attempt_id,
@@ -167,7 +154,7 @@ def _describe(
     rejects = rejects_parquet(con, folder)
     manifest = Manifest(
         table=declaration.table,
-        table_uuid=merged.target.uuid,
+        table_uuid=merged.matched.target.uuid,
         context=declaration.context,
         bookmark_version=bookmark.version + 1,
         batch_id=task.batch_id,
@@ -179,7 +166,7 @@ def _describe(
         declaration=declaration.hash,
         lookback_days=declaration.source.lookback_days,
         started_at=task.now,
-        merge_started_at=merged.started_at,
+        merge_started_at=merged.matched.started_at,
         merge_ended_at=merged.ended_at,
         written_at=services.now(),
         objects=counted.objects,
@@ -190,6 +177,10 @@ def _describe(
         rejects=write_rejects(services.state, rejects, folder=place) if rejects else None,
         checkpoint=None,
         chain=next_chain(bookmark),
+        graves=next_graves(
+            con, declaration, bookmark, services.state, now=merged.matched.started_at, place=place, folder=folder
+        ),
+        settled_date=settled_after(sweep),
     )
     if needs_checkpoint(manifest.bookmark_version):
         checkpoint = write_checkpoint(services.state, seen_after(bookmark, manifest), folder=place)
@@ -198,19 +189,13 @@ def _describe(
 
 
 def _equations(task: BatchTask, merged: _Merged) -> tuple[Equation, ...]:
-    before = sum(e.data_file.record_count for m in merged.manifests for e in m.entries)
-    gone = sum(
-        e.data_file.record_count
-        for m in merged.manifests
-        for e in m.entries
-        if e.data_file.file_path in merged.written.removed
-    )
+    before = merged.matched.live.rows
     equations = batch_equations(
         objects=merged.counted.objects,
         rows=merged.counted.rows,
         dates=merged.counted.dates,
         live_before=before,
-        live_after=before - gone + sum(f.record_count for f in merged.written.added),
+        live_after=before + merged.written.live_change,
         keys_found=merged.written.keys_found,
         lineage=task.declaration.lineage,
     )
@@ -224,9 +209,8 @@ def _equations(task: BatchTask, merged: _Merged) -> tuple[Equation, ...]:
 
 
 def _check_files(merged: _Merged) -> None:
-    assert merged.target.table is not None
-    for file in merged.written.added:
-        if not merged.target.table.io.new_input(file.file_path).exists():
+    for file in (*merged.written.added, *merged.written.deletes):
+        if not merged.matched.table.io.new_input(file.file_path).exists():
             raise RetryLater(f"a data file of this old attempt was removed before it was committed: {file.file_path}")
 
 
@@ -239,8 +223,9 @@ def _publish(
         bookmark_version=manifest.bookmark_version,
         manifest=reference,
         rows=manifest.rows,
-        added=merged.written.added,
+        added=(*merged.written.added, *merged.written.deletes),
         removed=merged.written.removed,
+        schema=merged.matched.schema,
     )
 
     def attempts_after(head: Reference, version: int) -> set[str]:
@@ -248,9 +233,9 @@ def _publish(
 
     return publish(
         services.catalog,
-        merged.target,
+        merged.matched.target,
         change,
-        manifests=merged.manifests,
+        live=merged.matched.live,
         attempts_after=attempts_after,
         pause=services.pause,
     ).snapshot_id

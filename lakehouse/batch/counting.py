@@ -41,6 +41,11 @@ def count_batch(
         inserted=match.inserted,
         updated=match.updated,
         unchanged=match.unchanged,
+        deleted=match.removed + match.vanished + match.replaced,
+        removed=match.removed,
+        vanished=match.vanished,
+        replaced=match.replaced,
+        absent=match.absent,
     )
     return Counted(objects, rows, _by_date(objects, _lost(con)))
 
@@ -48,10 +53,10 @@ def count_batch(
 def _by_object(con: duckdb.DuckDBPyConnection) -> dict[str, dict[str, int]]:
     fates: dict[str, dict[str, int]] = {}
     rows = con.execute(
-        """select s._source_file, case when l.row_id is not null then 'superseded' else coalesce(m.verdict, 'inserted')
+        """select s._source_file, case when l.__row_id is not null then 'superseded' else coalesce(m.verdict, 'inserted')
             end as fate, count(*)
-        from (select rowid as row_id, _source_file from staged) s
-        left join losers l using (row_id) left join matched m using (row_id) group by all"""
+        from (select rowid as __row_id, _source_file from staged) s
+        left join losers l using (__row_id) left join matched m using (__row_id) group by all"""
     ).fetchall()
     for uri, fate, count in rows:
         fates.setdefault(uri, {})[fate] = int(count)
@@ -59,11 +64,14 @@ def _by_object(con: duckdb.DuckDBPyConnection) -> dict[str, dict[str, int]]:
 
 
 def _with_fates(outcome: ObjectOutcome, fates: dict[str, int]) -> ObjectOutcome:
-    return replace(outcome, rows=replace(outcome.rows, **fates))
+    return replace(outcome, rows=replace(outcome.rows, **fates, deleted=fates.get("removed", 0)))
 
 
 def _lost(con: duckdb.DuckDBPyConnection) -> dict[date | None, int]:
-    rows = con.execute("select old_date, count(*) from matched where verdict = 'updated' group by 1").fetchall()
+    rows = con.execute(
+        "select old_date, count(*) from (select old_date from matched where verdict in ('updated', 'removed') "
+        "union all select old_date from gone) group by 1"
+    ).fetchall()
     return {day: int(count) for day, count in rows}
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -22,14 +22,16 @@ from lakehouse.attempt import (
     write_record,
 )
 from lakehouse.batch.commit import Committed, commit_batch
+from lakehouse.batch.matching import match_batch
 from lakehouse.batch.measure import measure
 from lakehouse.batch.staging import Staged, stage_objects
 from lakehouse.batch.stopwatch import Stopwatch
 from lakehouse.batch.task import BatchTask
+from lakehouse.delete_mark import mark_deletes
 from lakehouse.engines.duckdb import open_session
 from lakehouse.errors import ConfigurationError
 from lakehouse.faults import fault_point
-from lakehouse.gate import evaluate
+from lakehouse.gate import deleted_ratio_gate, evaluate
 from lakehouse.merge import Superseded, supersede
 from lakehouse.model import (
     DateCounts,
@@ -42,17 +44,19 @@ from lakehouse.model import (
     State,
 )
 from lakehouse.scratch import scratch_folder
-from lakehouse.services import Services
+from lakehouse.services import Progress, Services
 from lakehouse.state import write_rejects
 from lakehouse.storage import Storage
-
-if TYPE_CHECKING:
-    pass
+from lakehouse.sweep import kept_outcomes, sweep_for, withheld_dates
 
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """How a batch ended. CONFLICT: others committed first. NOTHING_TO_DO: no object of it could be fetched."""
+    """How a batch ended. CONFLICT: others committed first. NOTHING_TO_DO: no object of it could be fetched.
+
+    `withheld` are landing dates that were not replaced because one of their objects could not be read; `merge_rule` is
+    the rule by which files were rewritten or not.
+    """
 
     state: State
     task: BatchTask
@@ -66,6 +70,8 @@ class BatchResult:
     failed: tuple[tuple[ObjectDecision, str], ...] = ()
     changed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    withheld: frozenset[date | None] = frozenset()
+    merge_rule: str = ""
     detail: str = ""
 
 
@@ -88,26 +94,77 @@ def run_batch(task: BatchTask, *, landing: Storage, services: Services, watch: S
             watch=watch,
         )
         fault_point("after_stage")
+        staged = _withhold(con, task, staged)
         if staged.changed or not staged.outcomes:
-            return BatchResult(State.NOTHING_TO_DO, task, failed=staged.failed, changed=staged.changed)
+            return BatchResult(
+                State.NOTHING_TO_DO, task, failed=staged.failed, changed=staged.changed, withheld=staged.withheld
+            )
         with watch.step("stage"):
+            mark_deletes(con, task.declaration)
             superseded = supersede(con, task.declaration)
             gates = _ask_gates(task, staged, superseded, landing=landing, services=services)
         if not all(g.passed for g in gates):
             return _blocked(con, task, staged, gates, folder=folder, services=services)
-        committed = commit_batch(
-            con,
-            task,
-            staged.outcomes,
-            superseded=superseded.rows,
-            gates=gates,
-            folder=folder,
-            services=services,
-            watch=watch,
-        )
-        if committed.snapshot_id is None:
-            return BatchResult(State.CONFLICT, task, failed=staged.failed)
-        return _published(task, staged, gates, committed, services)
+        return _merge(con, task, staged, superseded.rows, gates, folder=folder, services=services, watch=watch)
+
+
+def _withhold(con: duckdb.DuckDBPyConnection, task: BatchTask, staged: Staged) -> Staged:
+    """Take the dates out of the batch that it must not replace; their objects stay unseen."""
+    dates = withheld_dates(task.declaration, staged.outcomes, failed=[item for item, _ in staged.failed])
+    if not dates:
+        return staged
+    outcomes = kept_outcomes(staged.outcomes, dates)
+    dropped = [o.object.uri for o in staged.outcomes if o not in outcomes]
+    con.execute("delete from staged where _source_file in (select unnest($uris::varchar[]))", {"uris": dropped})
+    con.execute("delete from rejects where uri in (select unnest($uris::varchar[]))", {"uris": dropped})
+    named = ", ".join(sorted(day.isoformat() if day else "undated" for day in dates))
+    warning = f"not replaced, for an object of theirs could not be read: {named}"
+    return replace(staged, outcomes=outcomes, withheld=dates, warnings=(*staged.warnings, warning))
+
+
+def _merge(
+    con: duckdb.DuckDBPyConnection,
+    task: BatchTask,
+    staged: Staged,
+    superseded: int,
+    gates: tuple[GateResult, ...],
+    *,
+    folder: Path,
+    services: Services,
+    watch: Stopwatch,
+) -> BatchResult:
+    declaration = task.declaration
+    sweep, warnings = sweep_for(
+        declaration,
+        plan=task.plan,
+        bookmark=task.position.bookmark,
+        outcomes=staged.outcomes,
+        failed=[item for item, _ in staged.failed],
+    )
+    staged = replace(staged, warnings=(*staged.warnings, *warnings))
+    services.progress(Progress("merge", 0, 0, sum(o.rows.staged for o in staged.outcomes)))
+    with watch.step("merge"):
+        matched = match_batch(con, task, sweep, folder=folder / "graves", services=services)
+    if sweep.snapshot_date is not None:
+        vanished = matched.match.counts.vanished
+        gates = (*gates, deleted_ratio_gate(vanished, matched.live.rows, declaration.max_deleted_ratio))
+        if not gates[-1].passed:
+            return _blocked(con, task, staged, gates, folder=folder, services=services)
+    committed = commit_batch(
+        con,
+        task,
+        matched,
+        staged.outcomes,
+        sweep=sweep,
+        superseded=superseded,
+        gates=gates,
+        folder=folder,
+        services=services,
+        watch=watch,
+    )
+    if committed.snapshot_id is None:
+        return BatchResult(State.CONFLICT, task, failed=staged.failed, withheld=staged.withheld)
+    return _published(task, staged, gates, committed, services)
 
 
 def _ask_gates(
@@ -141,6 +198,8 @@ def _published(
         manifest=committed.manifest,
         failed=staged.failed,
         warnings=staged.warnings,
+        withheld=staged.withheld,
+        merge_rule=committed.merge_rule,
     )
 
 

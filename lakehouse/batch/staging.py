@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,13 +32,15 @@ if TYPE_CHECKING:
 class Staged:
     """What was staged. `changed` were overwritten while we worked, `failed` could not be fetched for now.
 
-    `warnings` has a line per object that was read without all of the declared columns.
+    `warnings` has a line per object that was read without all of the declared columns. `withheld` are landing dates
+    whose objects were taken out again.
     """
 
     outcomes: tuple[ObjectOutcome, ...]
     changed: tuple[str, ...]
     failed: tuple[tuple[ObjectDecision, str], ...]
     warnings: tuple[str, ...]
+    withheld: frozenset[date | None] = frozenset()
 
 
 def stage_objects(

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lakehouse.attempt import AttemptRecord
-from lakehouse.model import Mode, ObjectDecision, State
+from lakehouse.model import Mode, ObjectDecision, Plan, State
 from lakehouse.position import Position
 
 if TYPE_CHECKING:
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BatchTask:
-    """One batch of a plan on one position of its bookmark; `now` is when the load took its listing."""
+    """One batch of `plan` on one position of its bookmark; `now` is when the load took its listing."""
 
     declaration: Declaration
     position: Position
+    plan: Plan
     objects: tuple[ObjectDecision, ...]
     batch_id: str
     attempt_id: str

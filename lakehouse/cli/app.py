@@ -13,7 +13,7 @@ from pathlib import Path
 import typer
 from typer.exceptions import TyperException
 
-from lakehouse.cli import audit, check, declarations, demo, dev, load, pending, reconcile, stack
+from lakehouse.cli import audit, check, declarations, demo, dev, load, operate, pending, reconcile, stack
 from lakehouse.cli.output import print_error
 from lakehouse.errors import LakehouseError
 
@@ -30,6 +30,7 @@ declarations.add_to(app)
 audit.add_to(app)
 reconcile.add_to(app)
 check.add_to(app)
+operate.add_to(app)
 demo.add_to(app)
 dev.add_to(app)
 app.add_typer(stack.app, name="stack")

@@ -8,7 +8,9 @@ import typer
 
 from lakehouse.cli.options import AsJson
 from lakehouse.cli.output import console, error_console, print_json, print_table
-from lakehouse.declaration import validate_all
+from lakehouse.declaration import Declaration, validate_all
+from lakehouse.delete_mark import check_delete_condition
+from lakehouse.errors import DeclarationError
 from lakehouse.settings import assets_folder
 
 
@@ -19,7 +21,10 @@ def add_to(app: typer.Typer) -> None:
 def validate(as_json: AsJson = False) -> None:
     """Check every declaration; a mistake is told with file, line, column, field and what would be right."""
     root = assets_folder(os.environ)
-    good, mistakes = validate_all(root, os.environ)
+    parsed, mistakes = validate_all(root, os.environ)
+    conditions = {d.table: _delete_condition(d) for d in parsed}
+    good = [d for d in parsed if not conditions[d.table]]
+    mistakes = (*mistakes, *filter(None, conditions.values()))
     if as_json:
         print_json({"folder": str(root), "tables": [d.table for d in good], "mistakes": list(mistakes)})
     else:
@@ -31,3 +36,12 @@ def validate(as_json: AsJson = False) -> None:
         if not mistakes:
             console().print(f"{len(good)} declaration{'' if len(good) == 1 else 's'}, no mistake")
     raise typer.Exit(2 if mistakes else 0)
+
+
+def _delete_condition(declaration: Declaration) -> str:
+    """What is wrong with `delete_when`; empty if nothing is."""
+    try:
+        check_delete_condition(declaration)
+    except DeclarationError as error:
+        return error.message
+    return ""

@@ -10,6 +10,7 @@ import typer
 from rich.text import Text
 
 from lakehouse.cli.options import (
+    AcceptMissing,
     AsJson,
     First,
     Last,
@@ -49,7 +50,7 @@ def load(
     to_batch: Batch = None,
     source: Name = None,
     accept_new: Flag = False,
-    accept_missing: Flag = False,
+    accept_missing: AcceptMissing = False,
 ) -> None:
     """Read what is new, merge it by key, publish rows and bookmark in one commit, and print the receipt."""
     refuse(
@@ -57,10 +58,12 @@ def load(
         to_batch=to_batch,
         source=source,
         accept_new=accept_new,
-        accept_missing=accept_missing,
     )
     request = LoadRequest(
-        mode=parse_mode(mode), window=parse_window(partition, first, last), run_id=f"cli-{uuid.uuid4().hex[:12]}"
+        mode=parse_mode(mode),
+        window=parse_window(partition, first, last),
+        run_id=f"cli-{uuid.uuid4().hex[:12]}",
+        accept_missing=accept_missing,
     )
     declaration = declared(table)
     with progress_bar(quiet=as_json) as show:
@@ -87,7 +90,7 @@ def plan(
     to_batch: Batch = None,
     source: Name = None,
     accept_new: Flag = False,
-    accept_missing: Flag = False,
+    accept_missing: AcceptMissing = False,
 ) -> None:
     """Print what a load would read, object by object, with the reason. Writes nothing."""
     refuse(
@@ -95,10 +98,11 @@ def plan(
         to_batch=to_batch,
         source=source,
         accept_new=accept_new,
-        accept_missing=accept_missing,
     )
     declaration = declared(table)
-    request = LoadRequest(mode=parse_mode(mode), window=parse_window(partition, first, last))
+    request = LoadRequest(
+        mode=parse_mode(mode), window=parse_window(partition, first, last), accept_missing=accept_missing
+    )
     made = plan_load(declaration, request, services_for(declaration))
     if as_json:
         print_json(plan_json(made))
@@ -124,6 +128,9 @@ def plan_json(plan: Plan) -> dict[str, object]:
             for d in plan.decisions
         ],
         "batches": [[d.object.uri for d in batch] for batch in plan.batches],
+        "missing": list(plan.missing),
+        "newest_date": plan.newest_date,
+        "unfinished": list(plan.unfinished),
         "warnings": list(plan.warnings),
     }
 
@@ -136,10 +143,18 @@ def print_plan(plan: Plan) -> None:
     ]
     title = f"plan of {plan.table}: {plan.mode.value}, bookmark version {plan.bookmark_version}"
     print_table(title, ["decision", "batch", "date", "bytes", "object", "reason"], rows)
-    for warning in plan.warnings:
+    for warning in (*plan.warnings, *_unfinished(plan)):
         console().print(Text(f"warning: {warning}", style="yellow"))
     if not plan.batches:
         console().print("nothing to do")
+
+
+def _unfinished(plan: Plan) -> list[str]:
+    """That a snapshot's newest date does not tell the whole truth, if the plan reads it."""
+    read = any(d.landing_date == plan.newest_date for batch in plan.batches for d in batch)
+    if not plan.unfinished or not read:
+        return []
+    return [f"landing date {plan.newest_date} is not complete, no row will be deleted: {plan.unfinished[0]}"]
 
 
 def print_receipt(receipt: Receipt) -> None:

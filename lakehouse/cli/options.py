@@ -28,6 +28,13 @@ ModeName = Annotated[
         help="incremental | full | no-advance, or Glue's job-bookmark-enable | -disable | -pause.",
     ),
 ]
+AcceptMissing = Annotated[
+    bool,
+    typer.Option(
+        "--accept-missing",
+        help="Replace dates although consumed objects of theirs are not listed any more: their rows are removed.",
+    ),
+]
 
 
 def declared(table: str) -> Declaration:

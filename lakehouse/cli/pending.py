@@ -10,13 +10,11 @@ from lakehouse.errors import NotAvailable
 
 _COMMANDS = {
     "doctor": "check every permission and connection",
-    "adopt": "take over an existing Iceberg table",
     "explain": "why an object was read, skipped, deferred or rejected",
     "hold": "stop loads of a table until it is released",
     "release": "let a held table load again",
     "diagnose": "which state holds, the evidence, the next command",
     "arrivals": "arrival delays and the advised window",
-    "maintain": "compaction, expiry, orphan removal",
     "infer": "write a declaration from files",
     "bookmark": "show and move bookmarks",
     "object": "skip, release or reload one object",

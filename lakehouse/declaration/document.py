@@ -20,6 +20,7 @@ LEDGER_NAMESPACE = "lakehouse_ops"
 """Where the ledger's tables are unless LAKEHOUSE_OPS_NAMESPACE says otherwise."""
 # what Dagster itself reads beside the attributes of a component, and applies to whatever the component returns
 _DAGSTER_KEYS = ("requirements", "post_processing")
+_FIELDS = {info.alias or name for name, info in Declaration.model_fields.items()}
 
 
 def parse_document(
@@ -49,7 +50,8 @@ def parse_document(
     problems += [_problem(finding, tree, path) for finding in findings]
     if declaration is None or problems:
         return tuple(sorted(dict.fromkeys(problems), key=lambda problem: problem.position))
-    return declaration.at(Origin(path, tree.position(("table",)), index))
+    fields = {str(loc[0]): position for loc, position in tree.values.items() if len(loc) == 1}
+    return declaration.at(Origin(path, tree.position(("table",)), index, fields))
 
 
 def _document_keys(node: yaml.MappingNode, path: Path) -> list[Problem]:
@@ -64,7 +66,7 @@ def _document_keys(node: yaml.MappingNode, path: Path) -> list[Problem]:
             problems.append(Problem(path, position, name, "not supported; only {{ env.NAME }} is replaced"))
         elif name not in ("type", "attributes", *_DAGSTER_KEYS):
             known = ["type", "attributes", *_DAGSTER_KEYS]
-            hint = "it belongs into attributes" if name in Declaration.model_fields else nearest(name, known)
+            hint = "it belongs into attributes" if name in _FIELDS else nearest(name, known)
             problems.append(Problem(path, position, name, f"unknown field; {hint}"))
         first.setdefault(name, position)
     return problems

@@ -144,8 +144,6 @@ def _column_type(value: object) -> ColumnType:
     try:
         return parse_type(value)
     except ValueError as error:
-        if "not available yet" in str(error):
-            raise not_available(f"the nested type {show(value)}") from error
         raise told(str(error)) from error
 
 
@@ -220,6 +218,12 @@ Table = Annotated[
     Strict(),
     # Dagster names its sensor, schedule and pool after the table: letters, digits and _ are what it takes
     matching(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)+", "namespace.table of letters, digits and _, such as analytics.orders"),
+]
+Location = Annotated[
+    str,
+    Strict(),
+    matching(r"[a-z][a-z0-9+.-]*://[^\x00-\x20*]*[^\x00-\x20*/]/*", "a folder such as s3://bucket/warehouse/orders"),
+    AfterValidator(lambda uri: uri.rstrip("/")),
 ]
 Context = Annotated[
     str, Strict(), matching(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", "letters, digits, _, . and -, such as orders")

@@ -9,12 +9,21 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, PlainValidator, PrivateAttr, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    PrivateAttr,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 
 from lakehouse.declaration.fields import (
     Change,
@@ -23,6 +32,7 @@ from lakehouse.declaration.fields import (
     Day,
     FolderName,
     Group,
+    Location,
     Name,
     Owner,
     Positive,
@@ -45,6 +55,9 @@ from lakehouse.declaration.source import Source
 
 COLUMN_NAME = "\0name"
 """Where a column's name is put for validation: no field of a column can be called like this."""
+
+ARRIVAL = ("\0arrival",)
+"""What the word `arrival` becomes in place of the columns of `order_by`: no column can be called like this."""
 
 CHECKS = {
     "counts_reconcile": {"severity": "error", "blocking": True},
@@ -105,11 +118,15 @@ class CheckPolicy(Values):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a declaration stands: `document` counts the YAML documents of the file from 0."""
+    """Where a declaration stands: `document` counts the YAML documents of the file from 0.
+
+    `position` is where `table:` has its value, `fields` where every field of the top level has its own.
+    """
 
     path: Path
     position: Position
     document: int
+    fields: Mapping[str, Position] = field(default_factory=dict)
 
 
 def _named_columns(value: object) -> object:
@@ -130,6 +147,14 @@ def _partition_field(value: object) -> PartitionField:
     return parse_partition_field(value)
 
 
+def _ordering(value: object, columns: ValidatorFunctionWrapHandler) -> object:
+    return ARRIVAL if value == "arrival" else columns(value)
+
+
+def _shown_ordering(value: tuple[str, ...]) -> object:
+    return "arrival" if value == ARRIVAL else value
+
+
 def _all_policies(value: object) -> object:
     if not isinstance(value, dict):
         return value
@@ -140,6 +165,12 @@ def _all_policies(value: object) -> object:
     return {**{name: policy for name, policy in CHECKS.items() if name not in given}, **given}
 
 
+Ordering = Annotated[
+    tuple[Text, ...],
+    Field(min_length=1),
+    WrapValidator(_ordering),
+    PlainSerializer(_shown_ordering, return_type=object),
+]
 CheckName = Literal["counts_reconcile", "keys_unique", "gates", "objects_complete", "late_arrivals", "freshness"]
 
 
@@ -159,16 +190,16 @@ class Declaration(Values):
     columns: Annotated[tuple[Column, ...], BeforeValidator(_named_columns), Field(min_length=1)]
     unknown_columns: Annotated[Literal["reject", "ignore"], later("add", "rescue")] = "reject"
     sql: Annotated[None, only(None)] = None
-    write: Annotated[Literal["upsert"], later("snapshot", "replace_partition", "append")] = "upsert"
-    key: Annotated[tuple[Text, ...], Field(min_length=1)]
-    order_by: Annotated[tuple[Text, ...], Field(min_length=1), later("arrival")]
-    delete_when: Annotated[None, only(None)] = None
-    deletes: Annotated[Literal["hard"], later("soft")] = "hard"
-    max_deleted_ratio: Annotated[float, only(0.1)] = 0.1
+    write: Literal["upsert", "snapshot", "replace_partition", "append"] = "upsert"
+    key: Annotated[tuple[Text, ...], Field(min_length=1)] = ()
+    ordering: Ordering = Field(default=(), alias="order_by")
+    delete_when: Annotated[Text, Field(min_length=1)] | None = None
+    deletes: Literal["hard", "soft"] = "hard"
+    max_deleted_ratio: Ratio = 0.1
     partition_by: tuple[Annotated[PartitionField, PlainValidator(_partition_field)], ...] = ()
     lineage: Switch = True
-    location: Annotated[None, only(None)] = None
-    table_properties: Annotated[Mapping[str, str], only({})] = Field(default_factory=dict)
+    location: Location | None = None
+    table_properties: Mapping[Text, Text] = Field(default_factory=dict)
     gates: Gates = Gates()
     tolerance: Count = 0
     schedule: Cron | None = None
@@ -209,6 +240,31 @@ class Declaration(Values):
         """The name of the source's position."""
         return self.source.bookmark
 
+    @property
+    def order_by(self) -> tuple[str, ...]:
+        """The business columns by which the newest row is known; empty if there are none, as with `arrival`."""
+        return () if self.arrival else self.ordering
+
+    @property
+    def arrival(self) -> bool:
+        """Whether rows are ordered by arrival alone: object mtime, uri and line."""
+        return self.ordering == ARRIVAL
+
+    @property
+    def keyed(self) -> bool:
+        """Whether the whole table holds one row for each key."""
+        return self.write in ("upsert", "snapshot")
+
+    @property
+    def soft_deletes(self) -> bool:
+        """Whether a deleted row stays, marked in `_deleted_at`."""
+        return self.deletes == "soft"
+
+    @property
+    def hard_deletes(self) -> bool:
+        """Whether a row that is marked as deleted takes its key out of the table."""
+        return self.delete_when is not None and not self.soft_deletes
+
     @cached_property
     def hash(self) -> str:
         """16 hex digits over what changes the read or the result; owners, gates, bounds and schedules do not.
@@ -238,6 +294,10 @@ class Declaration(Values):
         """Where `table:` has its value."""
         return self._origin.position if self._origin else Position(0, 0)
 
+    def position_of(self, name: str) -> Position:
+        """Where a field of the top level has its value; where `table:` has its own if the file does not name it."""
+        return self._origin.fields.get(name, self.position) if self._origin else self.position
+
     def at(self, origin: Origin) -> Declaration:
         """The same declaration, standing there."""
         placed = self.model_copy()
@@ -253,6 +313,6 @@ class Declaration(Values):
 
 _HASHED: dict[str, set[str] | bool] = {
     "source": {"uri", "partition", "files", "format", "on_overwrite"},
-    **dict.fromkeys(("columns", "unknown_columns", "sql", "write", "key", "order_by"), True),
+    **dict.fromkeys(("columns", "unknown_columns", "sql", "write", "key", "ordering"), True),
     **dict.fromkeys(("delete_when", "deletes", "lineage"), True),
 }

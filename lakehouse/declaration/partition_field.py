@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakehouse.types import ColumnType
@@ -14,7 +16,7 @@ _FITS: dict[str, tuple[str, ...]] = {
     "day": ("date", *_TIMES),
     "hour": _TIMES,
     "truncate": ("int", "long", "decimal", "string", "binary"),
-    "bucket": ("int", "long", "decimal", "date", "time", *_TIMES, "string", "uuid", "binary"),
+    "bucket": ("int", "long", "decimal", "date", "time", *_TIMES, "string", "uuid", "fixed", "binary"),
 }
 TRANSFORMS = ("identity", *_FITS)
 TIME_TRANSFORMS = ("year", "month", "day", "hour")
@@ -32,8 +34,16 @@ class PartitionField:
 
     @property
     def name(self) -> str:
-        """The name of the field in the partition spec."""
-        return self.source if self.transform == "identity" else f"{self.source}_{self.transform}"
+        """The name of the field in the partition spec, as Iceberg and Spark give it."""
+        if self.transform == "identity":
+            return self.source
+        return f"{self.source}_{'trunc' if self.transform == 'truncate' else self.transform}"
+
+
+def field_names(fields: Sequence[PartitionField]) -> tuple[str, ...]:
+    """The names of all fields of one spec: those that would be alike carry their widths, such as `id_bucket_16`."""
+    alike = Counter(field.name for field in fields)
+    return tuple(f"{field.name}_{field.width}" if alike[field.name] > 1 else field.name for field in fields)
 
 
 def parse_partition_field(text: str) -> PartitionField:
@@ -58,9 +68,9 @@ def parse_partition_field(text: str) -> PartitionField:
 
 def fits(field: PartitionField, column: ColumnType) -> bool:
     """Whether Iceberg allows the transform on the type."""
-    return field.transform == "identity" or column.name in _FITS[field.transform]
+    return not column.nested if field.transform == "identity" else column.name in _FITS[field.transform]
 
 
 def fitting(transform: str) -> tuple[str, ...]:
-    """The types that a transform other than identity takes."""
-    return _FITS[transform]
+    """The types that a transform takes."""
+    return _FITS.get(transform, ("any type but struct, list and map",))

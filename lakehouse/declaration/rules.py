@@ -13,7 +13,9 @@ from typing import Any
 from lakehouse.declaration.fields import show
 from lakehouse.declaration.partition_field import TIME_TRANSFORMS, PartitionField, fits, fitting, parse_partition_field
 from lakehouse.declaration.problem import Finding, nearest
-from lakehouse.naming import LINEAGE
+from lakehouse.declaration.type_rules import broken_type_rules
+from lakehouse.declaration.write_rules import broken_write_rules
+from lakehouse.naming import DELETED_AT, IS_DELETE, LINEAGE
 from lakehouse.types import ColumnType, parse_type
 
 
@@ -42,6 +44,14 @@ def broken_rules(attributes: Mapping[str, Any]) -> Iterator[Finding]:
         yield from _order(attributes.get("order_by"), raw)
         yield from _partition_fields(attributes.get("partition_by"), raw)
     yield from _format_characters(raw)
+    yield from broken_type_rules(
+        types,
+        columns=columns,
+        format_type=raw.format.get("type"),
+        key=_texts(attributes.get("key")),
+        order_by=_texts(attributes.get("order_by")),
+    )
+    yield from broken_write_rules(attributes)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
@@ -66,6 +76,8 @@ def _column_names(raw: _Raw) -> Iterator[Finding]:
         place = ("columns", name)
         if name.lower() in LINEAGE:
             yield Finding(place, "the name belongs to a lineage column; choose another name", at_key=True)
+        if name.lower() in (DELETED_AT, IS_DELETE):
+            yield Finding(place, "the name belongs to the marks of deletes; choose another name", at_key=True)
         if "." in name:
             yield Finding(
                 place, "a column name has no dot; rename it, with `from` for its name in the file", at_key=True
@@ -121,22 +133,19 @@ def _known_columns(field: str, value: object, raw: _Raw) -> Iterator[Finding]:
 
 def _key(key: object, raw: _Raw) -> Iterator[Finding]:
     yield from _known_columns("key", key, raw)
-    for index, name in _texts(key):
-        if name in raw.types and raw.types[name].name in ("float", "double"):
-            message = f"a key of type {raw.types[name]} is not available yet; use decimal, long or string"
-            yield Finding(("key", index), message, later=True)
 
 
 def _order(order_by: object, raw: _Raw) -> Iterator[Finding]:
     if "arrival" in [name for _, name in _texts(order_by)] and "arrival" not in raw.columns:
-        yield Finding(("order_by",), "'arrival' is not available yet; name a column such as order_time", later=True)
+        message = "no column 'arrival'; write order_by: arrival for the order of arrival, or name a column"
+        yield Finding(("order_by",), message)
         return
     yield from _known_columns("order_by", order_by, raw)
 
 
 def _partition_fields(partition_by: object, raw: _Raw) -> Iterator[Finding]:
     lower = {name.lower() for name in raw.columns}
-    seen: set[tuple[str, str]] = set()
+    seen: set[tuple[str, str, int | None]] = set()
     for index, text in _texts(partition_by):
         place = ("partition_by", index)
         try:
@@ -147,7 +156,7 @@ def _partition_fields(partition_by: object, raw: _Raw) -> Iterator[Finding]:
         if field.source not in raw.columns:
             yield Finding(place, f"no column {show(field.source)}; {nearest(field.source, list(raw.columns))}")
             continue
-        family = (field.source, "time" if field.transform in TIME_TRANSFORMS else field.transform)
+        family = (field.source, "time" if field.transform in TIME_TRANSFORMS else field.transform, field.width)
         if family in seen:
             yield Finding(place, f"{field.source} is partitioned like this already; keep one of them")
         seen.add(family)
@@ -161,8 +170,6 @@ def _transform(place: tuple[str, int], field: PartitionField, raw: _Raw) -> Iter
     if column and not fits(field, column):
         types = ", ".join(fitting(field.transform))
         yield Finding(place, f"{field.transform} does not fit {field.source} of type {column}; expected {types}")
-    elif field.transform == "bucket":
-        yield Finding(place, "the transform bucket is not available yet; use truncate or a time", later=True)
 
 
 def _format_characters(raw: _Raw) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Strict
 
-from lakehouse.declaration.fields import Context, Count, Glob, Positive, Size, Values, later, only
+from lakehouse.declaration.fields import Context, Count, Glob, Positive, Size, Values, only
 from lakehouse.declaration.file_glob import match_glob
 from lakehouse.declaration.formats import Format
 from lakehouse.declaration.landing_pattern import LandingPattern
@@ -44,7 +44,7 @@ class Source(Values):
     ready: Annotated[None, only(None)] = None
     max_files: Positive | None = None
     max_bytes: Size = 20_000_000_000
-    on_overwrite: Annotated[Literal["keep"], later("retract")] = "keep"
+    on_overwrite: Literal["keep", "retract"] = "keep"
 
     @property
     def bucket(self) -> str:

@@ -26,7 +26,7 @@ from pyiceberg.table.update import (
 
 from lakehouse.catalog import translate
 from lakehouse.errors import ConfigurationError
-from lakehouse.iceberg import LiveManifest, draft_snapshot
+from lakehouse.iceberg import LiveFiles, draft_snapshot
 
 MERGE_MANIFESTS_ABOVE = 10
 """Every batch of every table adds a manifest, and each commit reads them all: merge them early."""
@@ -38,13 +38,13 @@ def commit_rows(
     catalog: Catalog,
     table: Table,
     *,
-    live: Sequence[LiveManifest],
+    live: LiveFiles,
     added: Sequence[DataFile],
     removed: frozenset[str],
     head: Mapping[str, str],
     commit_uuid: UUID,
 ) -> Exception | None:
-    """Commit on the `main` that `table` and its live manifests show; `head` is the property with its new value.
+    """Commit on the `main` that `table` and its live files show; `head` is the property with its new value.
 
     Returns the catalog's error, if any: the commit may have landed all the same, and only a new look at it tells.
     Raises ConfigurationError where the catalog refuses our credentials.
@@ -60,7 +60,7 @@ def commit_rows(
             table,
             commit_uuid=commit_uuid,
             properties=head,
-            manifests=live,
+            live=live,
             removed=removed,
             added=added,
             merge_above=MERGE_MANIFESTS_ABOVE,

@@ -19,7 +19,7 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table
 
 from lakehouse.errors import DataError
-from lakehouse.iceberg import LiveManifest
+from lakehouse.iceberg import LiveFiles
 from lakehouse.merge.data_file import describe
 
 COMPACT_ABOVE = 20
@@ -75,10 +75,9 @@ class LocalFile:
         self._pending = []
 
 
-def partition_files(live: Sequence[LiveManifest], table_uuid: str) -> list[DataFile]:
+def partition_files(live: LiveFiles, table_uuid: str) -> list[DataFile]:
     """The live data files of one partition."""
-    files = (entry.data_file for manifest in live for entry in manifest.entries)
-    return [file for file in files if file.partition[0] == table_uuid]
+    return [e.data_file for e in live.data if e.data_file.partition[0] == table_uuid]
 
 
 def small_files(files: Sequence[DataFile]) -> list[DataFile]:

@@ -20,7 +20,7 @@ from pyiceberg.table import Table
 
 from lakehouse.catalog import translated
 from lakehouse.errors import Conflict, DataError, LakehouseError, NotAvailable
-from lakehouse.iceberg import LiveManifest, has_delete_files, live_manifests
+from lakehouse.iceberg import LiveFiles, live_files
 from lakehouse.ledger.commit import commit_rows
 from lakehouse.ledger.data_files import (
     LocalFile,
@@ -162,13 +162,14 @@ def _bring_up(job: _Job, name: str, table: Table, staged: _Staged) -> None:
     ) from failure
 
 
-def _live(table: Table) -> tuple[LiveManifest, ...]:
-    if has_delete_files(table, table.current_snapshot()):  # a snapshot of ours would bring their rows back
+def _live(table: Table) -> LiveFiles:
+    live = live_files(table, table.current_snapshot())
+    if live.deletes:  # a snapshot of ours would bring their rows back
         raise NotAvailable(
             f"the ledger table {'.'.join(table.name())} has delete files of another writer",
             next="compact it with the engine that wrote them, or drop it and run `lakehouse ledger rebuild TABLE`",
         )
-    return live_manifests(table, table.current_snapshot())
+    return live
 
 
 def _pause_seconds(attempt: int, random_hex: str) -> float:

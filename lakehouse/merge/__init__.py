@@ -1,4 +1,4 @@
-"""The merge: which staged rows win, what they hit in the target, and the data files that result.
+"""The merge: which staged rows win, what they hit in the target, and the files that result.
 
 `supersede` orders the batch, `match_target` finds and compares target rows, `write_files` writes what changed. Nothing
 here publishes: the files are invisible until `lakehouse.publish` commits them.

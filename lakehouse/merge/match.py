@@ -1,25 +1,35 @@
-"""Finds the target rows that staged keys hit and decides each: unchanged, updated or stale. Writes nothing."""
+"""Matches a batch with the target: which rows live on, change or die, and what becomes of each file. Writes nothing."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
-import pyarrow as pa
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
+from pyiceberg.table import Table
 
-from lakehouse.errors import TargetDamaged
-from lakehouse.merge.order import not_older, same_content
+from lakehouse.iceberg import LiveFiles
+from lakehouse.merge.hits import (
+    create_tables,
+    drop_deleted,
+    find_hits,
+    find_replaced,
+    find_retracted,
+    reached_by_date,
+    refuse_doubled_keys,
+)
+from lakehouse.merge.order import newer, tie_break
+from lakehouse.merge.policy import Fate, MergeRule, merge_rule
+from lakehouse.merge.position_deletes import DeletesOfFile, read_deleted, refuse_equality_deletes
 from lakehouse.merge.prune import candidates
-from lakehouse.merge.target_files import LocalFile, copy_files, key_batches, select_rows
-from lakehouse.naming import quote_name
-from lakehouse.schema import target_columns
+from lakehouse.merge.target_files import TargetFile
+from lakehouse.merge.verdicts import judge, keep_old_values
+from lakehouse.model import Sweep
+from lakehouse.naming import quote_name, quote_text
+from lakehouse.placement import landing_date
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -27,128 +37,167 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MatchCounts:
-    """How the winners of a batch fared; they add up to the winners."""
+    """How the winners of a batch fared (they add up to the winners), and target rows that died without one."""
 
     inserted: int
     updated: int
     unchanged: int
     stale: int
+    removed: int = 0
+    absent: int = 0
+    vanished: int = 0
+    replaced: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A data file with dead rows: `dead` of this batch and `dead_before` of earlier ones; `deletes` are delete files
+    that hold positions of this file alone."""
+
+    target: TargetFile
+    fate: Fate
+    dead: int
+    dead_before: int
+    deletes: DeletesOfFile
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Files of the target that the batch reaches.
+    """The decisions of a batch; its rows stand in the temp tables `matched`, `gone` and `dead` (__file, __pos).
 
-    `files` are the candidates by file number, `rewritten` local copies of those with at least one updated row. The
-    temp table `matched` has (row_id, file_number, pos, verdict, old_date).
+    `kept` names the columns of temp table `kept` that updated rows take over from the target.
     """
 
     counts: MatchCounts
-    files: tuple[DataFile, ...]
-    rewritten: tuple[LocalFile, ...]
+    changes: tuple[FileChange, ...]
+    rule: MergeRule
+    kept: tuple[str, ...]
 
 
 def match_target(
-    con: duckdb.DuckDBPyConnection,
-    declaration: Declaration,
-    *,
-    io: FileIO,
-    schema: Schema,
-    files: Sequence[DataFile],
-    folder: Path,
+    con: duckdb.DuckDBPyConnection, declaration: Declaration, *, table: Table, live: LiveFiles, sweep: Sweep
 ) -> Match:
-    """Match the view `winners` with the target's live data files.
+    """Match the view `winners` with the live files of the target.
 
-    Raises TargetDamaged if a live key is NULL or stands in two rows, naming it.
+    Raises TargetDamaged if a live key is NULL or stands in two rows, naming it; NotAvailable for equality deletes.
     """
-    reached = candidates(con, declaration, schema, files)
-    paths = [f.file_path for f in reached]
-    _find_hits(con, declaration, io=io, schema=schema, paths=paths)
-    _refuse_doubled_keys(con, declaration, paths)
-    numbers = [int(n) for (n,) in con.execute("select distinct file_number from hits order by 1").fetchall()]
-    local = copy_files(io, [(n, paths[n]) for n in numbers], folder)
-    _compare(con, declaration, schema, local)
-    changed = {
-        int(n) for (n,) in con.execute("select distinct file_number from matched where verdict = 'updated'").fetchall()
-    }
-    for file in local:
-        if file.number not in changed:
-            file.path.unlink()
-    return Match(_count(con), reached, tuple(f for f in local if f.number in changed))
+    io, schema = table.io, table.schema()
+    refuse_equality_deletes(declaration.table, live.deletes)
+    files = [TargetFile(number, entry.data_file) for number, entry in enumerate(live.data)]
+    by_number = {target.number: target for target in files}
+    create_tables(con)
+    _find(con, declaration, io=io, schema=schema, files=files, sweep=sweep)
+    touched = con.execute("select distinct __file from hits union select distinct __file from gone").fetchall()
+    own = read_deleted(con, io, live.deletes, [by_number[int(number)] for (number,) in touched])
+    drop_deleted(con)
+    refuse_doubled_keys(con, declaration, by_number)
+    judge(con, declaration, io=io, schema=schema, files=by_number)
+    _judge_the_unmatched(con, declaration, sweep)
+    rule = merge_rule(table.properties, format_version=table.metadata.format_version)
+    changes = file_changes(con, by_number, own, rule)
+    kept = keep_old_values(con, declaration, io=io, schema=schema, files=by_number)
+    return Match(_count(con), changes, rule, kept)
 
 
-def _find_hits(
+def _find(
     con: duckdb.DuckDBPyConnection,
     declaration: Declaration,
     *,
     io: FileIO,
     schema: Schema,
-    paths: Sequence[str],
+    files: Sequence[TargetFile],
+    sweep: Sweep,
 ) -> None:
-    con.execute("create or replace temp table hits (row_id bigint, file_number int, pos bigint)")
-    if not paths:
+    """Fill `hits` and `gone`; rows that are deleted already are still among them."""
+    source = declaration.source
+    if sweep.replaced_dates or sweep.replaced_objects:
+        dates = {*sweep.replaced_dates, *(landing_date(uri, source=source) for uri in sweep.replaced_objects)}
+        find_replaced(con, io=io, schema=schema, files=reached_by_date(files, schema, dates), sweep=sweep)
+    if not declaration.keyed:
         return
-    batches = key_batches(io, table=declaration.table, schema=schema, key=declaration.key, paths=paths)
-    first = next(batches, None)
-    if first is None:
-        return
-    reader = pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], batches))
-    keys = ", ".join(quote_name(k) for k in declaration.key)
-    con.register("target_keys", reader)
-    try:
-        con.execute(f"insert into hits select row_id, file_number, pos from target_keys join winners using ({keys})")
-    finally:
-        con.unregister("target_keys")
+    if sweep.snapshot_date is not None:
+        keys = ", ".join(quote_name(k) for k in declaration.key)
+        con.execute(
+            f"create or replace temp view truth as select distinct {keys} from staged "
+            f'where "_source_date" = date {quote_text(sweep.snapshot_date.isoformat())}'
+        )
+        reached: Sequence[TargetFile] = files
+    else:
+        paths = {f.file_path for f in candidates(con, declaration, schema, [target.file for target in files])}
+        reached = [target for target in files if target.path in paths]
+    find_hits(con, declaration, io=io, schema=schema, files=reached, snapshot_date=sweep.snapshot_date)
+    if sweep.retracted_objects and sweep.snapshot_date is None:
+        dates = {landing_date(uri, source=source) for uri in sweep.retracted_objects}
+        again = reached_by_date(files, schema, dates)
+        find_retracted(con, declaration, io=io, schema=schema, files=again, sweep=sweep)
 
 
-def _refuse_doubled_keys(con: duckdb.DuckDBPyConnection, declaration: Declaration, paths: Sequence[str]) -> None:
-    doubled = con.execute(
-        "select row_id, list(distinct file_number) from hits group by 1 having count(*) > 1 order by 1 limit 1"
-    ).fetchall()
-    if not doubled:
-        return
-    row_id, numbers = doubled[0]
+def _judge_the_unmatched(con: duckdb.DuckDBPyConnection, declaration: Declaration, sweep: Sweep) -> None:
+    """Winners that hit nothing are inserted; deletes and rows that are too old go to `matched`, without a place."""
+    verdicts = []
+    joins = ""
     keys = ", ".join(quote_name(k) for k in declaration.key)
-    values = con.execute(f"select {keys} from staged where rowid = ?", [row_id]).fetchall()[0]
-    named = " ".join(f"{k}={v}" for k, v in zip(declaration.key, values, strict=True))
-    raise TargetDamaged(
-        f"table {declaration.table} holds a key twice: {named} files={', '.join(paths[n] for n in numbers)}",
-        next=f"delete the extra rows of that key from {declaration.table}, then run the load again",
+    if declaration.hard_deletes:
+        verdicts.append("when w._is_delete then 'absent'")
+        order = (*declaration.order_by, *tie_break(declaration))
+        joins = f"left join (select *, true as __buried from graves) g using ({keys})"
+        verdicts.append(f"when g.__buried and {newer(order, 'g', 'w')} then 'stale'")
+    if sweep.snapshot_date is not None:
+        joins += f" left join (select *, true as __true from truth) r using ({keys})"
+        verdicts.append("when r.__true is null then 'stale'")
+    if sweep.settled_date is not None:
+        settled = quote_text(sweep.settled_date.isoformat())
+        verdicts.append(f"when w.\"_source_date\" < date {settled} then 'stale'")
+    if not verdicts:
+        return
+    con.execute(
+        f"""insert into matched select __row_id, null, null, verdict, null from (
+            select w.__row_id, case {" ".join(verdicts)} end as verdict
+            from (select * from winners anti join (select __row_id from matched) using (__row_id)) w {joins})
+        where verdict is not null"""
     )
 
 
-def _compare(
+def file_changes(
     con: duckdb.DuckDBPyConnection,
-    declaration: Declaration,
-    schema: Schema,
-    files: Sequence[LocalFile],
-) -> None:
+    files: Mapping[int, TargetFile],
+    own: Mapping[int, DeletesOfFile],
+    rule: MergeRule,
+) -> tuple[FileChange, ...]:
+    """Make the temp table `dead` of what `matched` and `gone` say, and decide each file that has such a row."""
+    """Make the temp table `dead` from `matched` and `gone`, and decide every file that it names by the rule.
+
+    `own` are the delete files that belong to one data file alone; earlier deletes stand in the temp table `deleted`.
+    """
     con.execute(
-        "create or replace temp table matched "
-        "(row_id bigint, file_number int, pos bigint, verdict varchar, old_date date)"
+        "create or replace temp table dead as select __file, __pos from matched "
+        "where verdict in ('updated', 'removed') union all select __file, __pos from gone"
     )
-    if not files:
-        return
-    old_date = 't."_source_date"' if declaration.lineage else "null"
-    con.execute(
-        f"""insert into matched
-        select h.row_id, h.file_number, h.pos,
-            case when {same_content(declaration, "s", "t")} then 'unchanged'
-                 when {not_older(declaration, "s", "t")} then 'updated'
-                 else 'stale' end,
-            {old_date}
-        from ({select_rows(files, schema, target_columns(declaration))}) t
-        join hits h using (file_number, pos)
-        join (select rowid as row_id, * from staged) s on s.row_id = h.row_id"""
-    )
+    counted = con.execute(
+        "select __file, count(*), coalesce(any_value(before), 0) from dead left join "
+        "(select __file, count(*) as before from deleted group by 1) using (__file) group by 1 order by 1"
+    ).fetchall()
+    changes = []
+    for number, dead, before in counted:
+        target = files[number]
+        fate = rule.decide(
+            rows=target.file.record_count, size=target.file.file_size_in_bytes, dead=int(dead) + int(before)
+        )
+        changes.append(FileChange(target, fate, int(dead), int(before), own.get(number, DeletesOfFile())))
+    return tuple(changes)
 
 
 def _count(con: duckdb.DuckDBPyConnection) -> MatchCounts:
     verdicts = {v: int(n) for v, n in con.execute("select verdict, count(*) from matched group by 1").fetchall()}
+    causes = {c: int(n) for c, n in con.execute("select cause, count(*) from gone group by 1").fetchall()}
     ((winners,),) = con.execute("select count(*) from winners").fetchall()
     return MatchCounts(
         inserted=int(winners) - sum(verdicts.values()),
         updated=verdicts.get("updated", 0),
         unchanged=verdicts.get("unchanged", 0),
         stale=verdicts.get("stale", 0),
+        removed=verdicts.get("removed", 0),
+        absent=verdicts.get("absent", 0),
+        vanished=causes.get("vanished", 0),
+        replaced=causes.get("replaced", 0),
     )

@@ -1,4 +1,5 @@
-"""Writes the data files of a batch: new rows and the survivors of rewritten files, by partition, sorted by key.
+"""Writes the files of a batch: new rows and the survivors of rewritten files, by partition, sorted by key; and the
+position deletes of files that stay.
 
 Files are written locally by DuckDB, uploaded through the table's FileIO under a path that names batch and attempt, and
 stay invisible until the commit. Their statistics come from the written Parquet itself.
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,51 +19,52 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFile
-from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
 from lakehouse.catalog import translated
-from lakehouse.errors import NotAvailable
 from lakehouse.merge.data_file import describe, stored_values
-from lakehouse.merge.match import Match
-from lakehouse.merge.target_files import PARALLEL_COPIES, LocalFile, select_rows
+from lakehouse.merge.fresh import Fresh, select_fresh
+from lakehouse.merge.fixed_length import fix_lengths
+from lakehouse.merge.layout import field_ids_sql
+from lakehouse.merge.match import FileChange, Match
+from lakehouse.merge.policy import Fate
+from lakehouse.merge.position_deletes import write_deletes
+from lakehouse.merge.target_files import PARALLEL_READS, LocalFile, copy_files, select_rows
 from lakehouse.naming import quote_name, quote_text
-from lakehouse.schema import target_columns
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
 
 FILE_BYTES = 256 << 20
+"""Size that data files aim at unless the table says otherwise."""
+TARGET_SIZE = "write.target-file-size-bytes"
 COMPRESSION_LEVEL = 1
 """Of zstd: the time that a higher level takes buys less than a tenth of the size."""
-_TRANSFORMS = {
-    "identity": "{0}",
-    "year": "(year({0}) - 1970)::int",
-    "month": "((year({0}) - 1970) * 12 + month({0}) - 1)::int",
-    "day": "({0}::date - date '1970-01-01')::int",
-    "hour": "floor(epoch_us({0}) / 3600000000)::int",
-}
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFiles:
-    """New data files of a batch, uploaded, and the paths that they replace. `keys_found` counts the batch's inserted
-    and updated keys that were read back from what was written."""
+    """New data and position delete files of a batch, uploaded, and the paths of both kinds that go with its commit.
 
-    added: tuple[DataFile, ...]
-    removed: frozenset[str]
-    keys_found: int
+    `keys_found` counts the batch's inserted and updated keys that were read back from what was written, `live_change`
+    what the files say of the number of live rows.
+    """
+
+    added: tuple[DataFile, ...] = ()
+    deletes: tuple[DataFile, ...] = ()
+    removed: frozenset[str] = frozenset()
+    keys_found: int = 0
+    live_change: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One partition that changes: its values as manifests hold them, a condition that its new rows meet (None: it gets
-    no new row), and the files whose other rows survive."""
+    """One partition that changes: its values as manifests hold them, SQL of its new rows (None: it gets none), and the
+    files whose other rows survive."""
 
     stored: tuple[Any, ...]
-    condition: str | None
-    survivors: tuple[LocalFile, ...]
+    fresh: str | None
+    rewritten: tuple[FileChange, ...] = ()
 
 
 def write_files(
@@ -75,157 +77,190 @@ def write_files(
     attempt_id: str,
     ingested_at: datetime,
     folder: Path,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> WrittenFiles:
-    """Write what the match changed; nothing is written if no row was inserted or updated."""
-    if match.counts.inserted + match.counts.updated == 0:
-        return WrittenFiles((), frozenset(), 0)
-    constants = {
-        "_batch_id": f"{quote_text(batch_id)}::varchar",
-        "_ingested_at": f"{quote_text(ingested_at.isoformat())}::timestamptz",
-    }
-    _select_fresh(con, declaration, constants)
-    parts = _plan_parts(con, declaration, match, table)
-    folder.mkdir(parents=True, exist_ok=True)
-    written: list[Path] = []
-    uploads: list[Future[DataFile]] = []
-    # A file is uploaded while the engine writes the next one.
-    with ThreadPoolExecutor(PARALLEL_COPIES) as pool:
-        for number, part in enumerate(parts):
-            for path in _write_part(con, declaration, part, schema=table.schema(), folder=folder / str(number)):
-                name = f"{batch_id}/{attempt_id}/{len(written):05d}.parquet"
-                uploads.append(pool.submit(_upload, table, path, name, part.stored))
-                written.append(path)
-        keys_found = _read_back(con, declaration, written)
+    """Write what the match changed; nothing is written if no row came, changed or died.
+
+    `progress` hears how many of the partitions are written.
+    """
+    fresh_rows = match.counts.inserted + match.counts.updated
+    if not fresh_rows and not match.changes:
+        return WrittenFiles()
+    session = _Session(con, declaration, table, folder, f"{batch_id}/{attempt_id}")
+    with ThreadPoolExecutor(PARALLEL_READS) as pool:
+        deletes = [pool.submit(session.delete, change, positions) for change, positions in _positions(con, match)]
+        fresh = select_fresh(con, declaration, match, table=table, batch_id=batch_id, ingested_at=ingested_at)
+        written, uploads = session.write(pool, _plan_parts(session, fresh, match), progress)
+        keys_found = _read_back(con, declaration, match, written) if fresh_rows else 0
         added = tuple(upload.result() for upload in uploads)
+        delete_files = tuple(future.result() for future in deletes)
     for path in written:
         path.unlink()
-    return WrittenFiles(added, frozenset(match.files[f.number].file_path for f in match.rewritten), keys_found)
-
-
-def _select_fresh(con: duckdb.DuckDBPyConnection, declaration: Declaration, constants: Mapping[str, str]) -> None:
-    """Make the view `fresh`: inserted and updated rows with every target column."""
-    picked = ", ".join(
-        f"{constants.get(name, quote_name(name))} as {quote_name(name)}" for name in target_columns(declaration)
-    )
-    con.execute(
-        f"create or replace temp view fresh as select {picked} from winners "
-        "anti join (select row_id from matched where verdict <> 'updated') using (row_id)"
+    return WrittenFiles(
+        added=added,
+        deletes=delete_files,
+        removed=frozenset(_removed(match)),
+        keys_found=keys_found,
+        live_change=sum(f.record_count for f in added) - sum(_dying(change) for change in match.changes),
     )
 
 
-def _plan_parts(con: duckdb.DuckDBPyConnection, declaration: Declaration, match: Match, table: Table) -> list[_Part]:
+def _removed(match: Match) -> Iterator[str]:
+    """Rewritten and dropped data files; their own delete files and those that a new delete file takes the place of."""
+    for change in match.changes:
+        yield from change.deletes.paths
+        if change.fate is not Fate.DELETE:
+            yield change.target.path
+
+
+def _dying(change: FileChange) -> int:
+    """Live rows that the table loses with this change, by the counts of its files."""
+    if change.fate is Fate.DELETE:
+        return change.dead
+    return change.target.file.record_count - change.dead_before
+
+
+def _positions(con: duckdb.DuckDBPyConnection, match: Match) -> Iterator[tuple[FileChange, Any]]:
+    """The positions of each new delete file: what dies now, and what the delete files say that it replaces."""
+    for change in match.changes:
+        if change.fate is Fate.DELETE:
+            before = "union select __pos from deleted where __file = $number" if change.deletes.paths else ""
+            found = con.sql(
+                f"select __pos from (select __pos from dead where __file = $number {before}) order by 1",
+                params={"number": change.target.number},
+            ).to_arrow_table()
+            yield change, found.column(0).combine_chunks()
+
+
+def _plan_parts(session: _Session, fresh: Fresh, match: Match) -> list[_Part]:
     """Which partitions change. Survivors keep the partition of their file; rows of a file of an older spec belong to
     partitions of the present one, whichever these are, so they join the new rows."""
-    settled: dict[tuple[Any, ...], list[LocalFile]] = defaultdict(list)
+    settled: dict[tuple[Any, ...], list[FileChange]] = defaultdict(list)
     moved = []
-    for file in match.rewritten:
-        data_file = match.files[file.number]
-        partition = data_file.partition
-        if data_file.spec_id == table.spec().spec_id:
-            settled[stored_values([partition[i] for i in range(len(partition))])].append(file)
+    for change in match.changes:
+        if change.fate is not Fate.REWRITE:
+            continue
+        partition = change.target.file.partition
+        if change.target.file.spec_id == session.table.spec().spec_id:
+            settled[stored_values([partition[i] for i in range(len(partition))])].append(change)
         else:
-            moved.append(file)
+            moved.append(change)
     if moved:
-        survivors = _survivors(moved, table.schema(), declaration)
-        con.execute(f"create or replace temp table fresh_rows as select * from fresh union all by name {survivors}")
-        con.execute("create or replace temp view fresh as select * from fresh_rows")
-    expressions = partition_expressions(table.schema(), table.spec())
-    found = _fresh_partitions(con, expressions)
+        fresh = fresh.with_rows(session.survivors(session.copy(moved)))
     parts = [
-        _Part(stored_values(values), _condition(expressions, number), tuple(settled.pop(stored_values(values), ())))
-        for number, values in enumerate(found)
+        _Part(stored_values(values), sql, tuple(settled.pop(stored_values(values), ())))
+        for values, sql in fresh.partitions()
     ]
-    return [*parts, *(_Part(stored, None, tuple(files)) for stored, files in settled.items())]
+    return [*parts, *(_Part(stored, None, tuple(changes)) for stored, changes in settled.items())]
 
 
-def _fresh_partitions(con: duckdb.DuckDBPyConnection, expressions: Sequence[str]) -> list[tuple[Any, ...]]:
-    """The partition values of the new rows, in order; the temp table `parts` holds them with their number."""
-    if not expressions:
-        return [()]
-    picked = ", ".join(f"{e} as __p{i}" for i, e in enumerate(expressions))
-    con.execute(
-        "create or replace temp table parts as select (row_number() over () - 1)::int as __part, * "
-        f"from (select distinct {picked} from fresh order by all)"
-    )
-    return [tuple(values) for _, *values in con.execute("select * from parts order by 1").fetchall()]
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """What writing needs everywhere: the engine, the table, a local folder, and the folder of the attempt's files."""
+
+    con: duckdb.DuckDBPyConnection
+    declaration: Declaration
+    table: Table
+    folder: Path
+    place: str
+
+    def copy(self, changes: Sequence[FileChange]) -> tuple[LocalFile, ...]:
+        return copy_files(self.table.io, [change.target for change in changes], self.folder / "rewritten")
+
+    def survivors(self, files: Sequence[LocalFile]) -> str:
+        """SQL of the live rows of rewritten files that this batch leaves alive."""
+        names = ", ".join(quote_name(field.name) for field in self.table.schema().fields)
+        return (
+            f"select {names} from ({select_rows(files, self.table.schema())}) t "
+            "anti join (select __file, __pos from dead union all select __file, __pos from deleted) "
+            "using (__file, __pos)"
+        )
+
+    def write(
+        self, pool: ThreadPoolExecutor, parts: Sequence[_Part], progress: Callable[[int, int], None]
+    ) -> tuple[list[Path], list[Future[DataFile]]]:
+        """Write one partition after the other; a file is uploaded while the engine writes the next one."""
+        written: list[Path] = []
+        uploads: list[Future[DataFile]] = []
+        for number, part in enumerate(parts):
+            for path in self._write_part(part, self.folder / "output" / str(number)):
+                uploads.append(pool.submit(self._upload, path, f"{len(written):05d}.parquet", part.stored))
+                written.append(path)
+            progress(number + 1, len(parts))
+        return written, uploads
+
+    def _write_part(self, part: _Part, folder: Path) -> list[Path]:
+        """Write one partition to as many files as its size asks for."""
+        schema = self.table.schema()
+        sources = [part.fresh] if part.fresh is not None else []
+        local = self.copy(part.rewritten) if part.rewritten else ()
+        if local:
+            sources.append(self.survivors(local))
+        rows = " union all by name ".join(sources)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        self.con.execute(
+            f"copy (select * from ({rows}) {self._order(rows, sorted_already=not local)}) to {quote_text(str(folder))} "
+            f"(format parquet, compression zstd, compression_level {COMPRESSION_LEVEL}, write_bloom_filter false, "
+            f"file_size_bytes {self._file_bytes()}, field_ids {field_ids_sql(schema, [f.name for f in schema.fields])})"
+        )
+        for file in local:
+            file.path.unlink()
+        # a file whose rows were all replaced, by rows of another partition, leaves nothing: DuckDB writes an empty file
+        written = [path for path in sorted(folder.glob("*.parquet")) if pq.read_metadata(path).num_rows]
+        for path in written:
+            fix_lengths(path, schema, compression_level=COMPRESSION_LEVEL)
+        return written
+
+    def _order(self, rows: str, *, sorted_already: bool) -> str:
+        """ORDER BY the key; nothing where the rows stand in its order, as exports often do: sorting costs a third."""
+        key = ", ".join(quote_name(name) for name in self.declaration.key)
+        if not key or (sorted_already and not self._unsorted(key, rows)):
+            return ""
+        return f"order by {key}"
+
+    def _unsorted(self, key: str, rows: str) -> bool:
+        pairs = f"select row({key}) as k, lag(row({key})) over () as before from ({rows})"
+        ((found,),) = self.con.execute(f"select exists (select 1 from ({pairs}) where k < before)").fetchall()
+        return bool(found)
+
+    def _file_bytes(self) -> int:
+        text = self.table.properties.get(TARGET_SIZE, "")
+        return int(text) if text.isdecimal() and int(text) else FILE_BYTES
+
+    def _upload(self, path: Path, name: str, partition: tuple[Any, ...]) -> DataFile:
+        uri = self._uri(name)
+        with translated(f"file={uri}"), path.open("rb") as source, self.table.io.new_output(uri).create() as target:
+            shutil.copyfileobj(source, target, 1 << 22)
+        return describe(self.table, path, uri=uri, partition=partition)
+
+    def delete(self, change: FileChange, positions: Any) -> DataFile:
+        """Write the position delete file of one data file."""
+        uri = self._uri(f"deletes-{change.target.number:05d}.parquet")
+        return write_deletes(self.table, change.target, positions, uri=uri, folder=self.folder / "deletes")
+
+    def _uri(self, name: str) -> str:
+        return self.table.location_provider().new_data_location(f"{self.place}/{name}")
 
 
-def _condition(expressions: Sequence[str], number: int) -> str:
-    """The condition that a new row belongs to partition `number`, by value, NULL included."""
-    same = (
-        f"{e} is not distinct from (select __p{i} from parts where __part = {number})"
-        for i, e in enumerate(expressions)
-    )
-    return " and ".join(same) or "true"
-
-
-def _survivors(files: Sequence[LocalFile], schema: Schema, declaration: Declaration) -> str:
-    """SQL of the rows of rewritten files that no new row replaces."""
-    columns = target_columns(declaration)
-    return f"""select {", ".join(quote_name(n) for n in columns)} from ({select_rows(files, schema, columns)}) t
-        anti join (select file_number, pos from matched where verdict = 'updated') using (file_number, pos)"""
-
-
-def _write_part(
-    con: duckdb.DuckDBPyConnection, declaration: Declaration, part: _Part, *, schema: Schema, folder: Path
-) -> list[Path]:
-    """Write one partition to as many files as its size asks for."""
-    columns = target_columns(declaration)
-    names = ", ".join(quote_name(n) for n in columns)
-    sources = [f"select {names} from fresh where {part.condition}"] if part.condition is not None else []
-    if part.survivors:
-        sources.append(_survivors(part.survivors, schema, declaration))
-    ids = ", ".join(f"{quote_text(n)}: {schema.find_field(n).field_id}" for n in columns)
-    order = ", ".join(quote_name(k) for k in declaration.key)
-    con.execute(
-        f"""copy (select * from ({" union all by name ".join(sources)}) order by {order}) to {quote_text(str(folder))}
-        (format parquet, compression zstd, compression_level {COMPRESSION_LEVEL}, write_bloom_filter false,
-        file_size_bytes {FILE_BYTES}, field_ids {{{ids}}})"""
-    )
-    # a file whose rows were all replaced, by rows of another partition, leaves nothing: DuckDB writes an empty file
-    return [path for path in sorted(folder.glob("*.parquet")) if pq.read_metadata(path).num_rows]
-
-
-def partition_expressions(schema: Schema, spec: PartitionSpec) -> list[str]:
-    """DuckDB expressions of the partition values, as Iceberg defines the transforms, in spec order."""
-    expressions = []
-    for field in spec.fields:
-        source = schema.find_field(field.source_id)
-        name, transform = quote_name(source.name), str(field.transform)
-        if transform.startswith("truncate["):
-            expressions.append(_truncate(name, str(source.field_type), int(transform[9:-1])))
-        elif transform == "void":
-            expressions.append("null")
-        elif transform in _TRANSFORMS:
-            expressions.append(_TRANSFORMS[transform].format(name))
-        else:
-            raise NotAvailable(f"partition field {field.name}: the transform {transform} is not available yet")
-    return expressions
-
-
-def _truncate(name: str, field_type: str, width: int) -> str:
-    if field_type == "string":
-        return f"left({name}, {width})"
-    if field_type in ("int", "long"):
-        return f"({name} - ((({name} % {width}) + {width}) % {width}))"
-    raise NotAvailable(f"truncate of {field_type} is not available yet: column={name}")
-
-
-def _upload(table: Table, path: Path, name: str, partition: tuple[Any, ...]) -> DataFile:
-    uri = table.location_provider().new_data_location(name)
-    with translated(f"file={uri}"), path.open("rb") as source, table.io.new_output(uri).create() as target:
-        shutil.copyfileobj(source, target, 1 << 22)
-    return describe(table, path, uri=uri, partition=partition)
-
-
-def _read_back(con: duckdb.DuckDBPyConnection, declaration: Declaration, paths: Sequence[Path]) -> int:
-    keys = ", ".join(quote_name(k) for k in declaration.key)
+def _read_back(con: duckdb.DuckDBPyConnection, declaration: Declaration, match: Match, paths: Sequence[Path]) -> int:
+    """Count the batch's new rows in what was written: by key, or where keys may repeat all but survivors."""
     if not paths:
         return 0
-    files = ", ".join(quote_text(str(p)) for p in paths)
+    files = f"read_parquet([{', '.join(quote_text(str(p)) for p in paths)}])"
+    if not declaration.keyed:
+        ((found,),) = con.execute(f"select count(*) from (select * from {files})").fetchall()
+        return int(found) - sum(_surviving(change) for change in match.changes)
+    keys = ", ".join(quote_name(k) for k in declaration.key)
     ((found,),) = con.execute(
-        f"""select count(*) from (select {keys} from read_parquet([{files}])) f
-        join (select {keys} from winners where row_id not in
-            (select row_id from matched where verdict <> 'updated')) w using ({keys})"""
+        f"""select count(*) from (select {keys} from {files}) f
+        join (select {keys} from winners anti join (select __row_id from matched where verdict <> 'updated')
+            using (__row_id)) w using ({keys})"""
     ).fetchall()
     return int(found)
+
+
+def _surviving(change: FileChange) -> int:
+    """Rows that a rewrite takes over into a new file."""
+    if change.fate is not Fate.REWRITE:
+        return 0
+    return change.target.file.record_count - change.dead_before - change.dead

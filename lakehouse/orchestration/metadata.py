@@ -38,8 +38,8 @@ def definition_metadata(declaration: Declaration) -> Metadata:
 
 
 def column_schema(declaration: Declaration) -> dg.TableSchema:
-    """The declared columns, then the lineage columns if there are any; a key of one column is unique."""
-    alone = declaration.key if len(declaration.key) == 1 else ()
+    """The columns of the target in order; a key of one column is unique where the whole table is keyed."""
+    alone = declaration.key if declaration.keyed and len(declaration.key) == 1 else ()
     columns = [
         dg.TableColumn(
             column.name,
@@ -50,8 +50,10 @@ def column_schema(declaration: Declaration) -> dg.TableSchema:
         )
         for column in declaration.columns
     ]
-    lineage = naming.LINEAGE if declaration.lineage else {}
-    return dg.TableSchema([*columns, *(dg.TableColumn(name, kind) for name, kind in lineage.items())])
+    ours = dict(naming.LINEAGE) if declaration.lineage else {}
+    if declaration.soft_deletes:
+        ours[naming.DELETED_AT] = "timestamptz"
+    return dg.TableSchema([*columns, *(dg.TableColumn(name, kind) for name, kind in ours.items())])
 
 
 def load_metadata(receipt: Receipt) -> Metadata:

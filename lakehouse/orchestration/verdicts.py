@@ -16,13 +16,13 @@ import dagster as dg
 
 from lakehouse.model import Decision, Equation, GateResult, ObjectDecision, Plan
 from lakehouse.orchestration.metadata import SNAPSHOT_ID, Metadata, equations_table, gates_value, markdown_table
-from lakehouse.reconcile import KEYS_DISTINCT, KEYS_NOT_NULL
+from lakehouse.reconcile import KEYS_DISTINCT, KEYS_DISTINCT_BY_DATE, KEYS_NOT_NULL
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
     from lakehouse.recount import Recount
 
-KEY_EQUATIONS = (KEYS_DISTINCT, KEYS_NOT_NULL)
+KEY_EQUATIONS = (KEYS_DISTINCT, KEYS_DISTINCT_BY_DATE, KEYS_NOT_NULL)
 """The equations of a recount that are about keys."""
 
 _DONE = (Decision.CONSUMED, Decision.SKIPPED)
@@ -46,9 +46,15 @@ def counts_verdict(recount: Recount) -> Verdict:
 
 
 def keys_verdict(recount: Recount) -> Verdict:
-    """Whether every key is there once and none is NULL. A table without a snapshot has no keys: 0 = 0."""
+    """Whether every key is there once and none is NULL. A table without a snapshot has no keys: 0 = 0.
+
+    A write mode that keeps every row has no keys to compare, and the recount says so.
+    """
     without_rows = recount.snapshot_id is None
-    return _equations_verdict(recount, [e for e in recount.equations if without_rows or e.name in KEY_EQUATIONS])
+    equations = [e for e in recount.equations if without_rows or e.name in KEY_EQUATIONS]
+    if not equations and (why := [text for text in recount.unavailable if text.startswith("keys: ")]):
+        return Verdict(True, why[0])
+    return _equations_verdict(recount, equations)
 
 
 def gates_verdict(gates: Sequence[GateResult], *, loaded: bool) -> Verdict:

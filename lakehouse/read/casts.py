@@ -66,8 +66,15 @@ def cast(kind: ColumnType, text: str, rules: CastRules) -> str:
             return _timestamptz(text, rules)
         case "uuid":
             return _uuid(text)
+        case "fixed":
+            return f"list_transform([{_binary(text, rules.binary)}], lambda b: {of_length('b', kind.length)})[1]"
         case _:
             return _binary(text, rules.binary)
+
+
+def of_length(value: str, length: int) -> str:
+    """SQL of a BLOB that has so many bytes; NULL of another."""
+    return f"CASE WHEN octet_length({value}) = {length} THEN {value} END"
 
 
 def in_zone(naive: str, *, timezone: str, dst_overlap: str) -> str:

@@ -20,6 +20,7 @@ from lakehouse.declaration import CsvFormat
 from lakehouse.errors import UnreadableObject
 from lakehouse.naming import quote_text
 from lakehouse.read.cells import Cell, Relation, text_cell
+from lakehouse.read.csv_pieces import Piece, cut
 from lakehouse.read.csv_records import Dialect, Record, physical_lines, records
 from lakehouse.read.csv_survey import BLOCK, NO_NULL, Survey, survey
 from lakehouse.read.header import match_columns, missing_columns
@@ -162,8 +163,12 @@ def _survey(file: CsvFile) -> Survey | None:
 def _read_fast(sink: Sink, file: CsvFile, regular: Survey) -> bool:
     """Read with DuckDB; False, with nothing changed, if the file turns out not to be for it."""
     try:
-        with transaction(sink.con):
-            rows = sink.add(Relation(_scan(sink, file, regular)), _cells(sink, file, file.found))
+        with (
+            cut(file.path, regular, header_lines=file.header_lines, threads=sink.threads) as pieces,
+            transaction(sink.con),
+        ):
+            scans = [Relation(_scan(sink, file, regular, piece)) for piece in pieces]
+            rows = sink.add_pieces(scans, _cells(sink, file, file.found))
             if rows != regular.records - file.header_lines:
                 raise _NotForDuckDB
             _refeed(sink, file, regular)
@@ -177,8 +182,8 @@ class _NotForDuckDB(Exception):
     """The reader by the letter has to read the file."""
 
 
-def _scan(sink: Sink, file: CsvFile, regular: Survey) -> str:
-    """The data records as text columns `c0`, `c1`, … and their first physical line, for a FROM clause.
+def _scan(sink: Sink, file: CsvFile, regular: Survey, piece: Piece) -> str:
+    """The data records of a piece as text columns `c0`, `c1`, … and their first physical line, for a FROM clause.
 
     No `new_line` is given: told of CRLF, DuckDB finds no row at all. No text means NULL to it: it would let surplus
     fields pass that hold one.
@@ -186,15 +191,15 @@ def _scan(sink: Sink, file: CsvFile, regular: Survey) -> str:
     columns = [f"c{i}" for i in range(len(file.names))]
     types = ", ".join(f"'{column}': 'VARCHAR'" for column in columns)
     scan = (
-        f"read_csv({quote_text(scan_path(file.path))}, auto_detect = false, header = false, columns = {{{types}}}, "
-        f"skip = {file.header_lines}, delim = {quote_text(file.dialect.delimiter)}, "
+        f"read_csv({quote_text(scan_path(piece.path))}, auto_detect = false, header = false, columns = {{{types}}}, "
+        f"skip = {piece.skip}, delim = {quote_text(file.dialect.delimiter)}, "
         f"quote = {quote_text(file.dialect.quote)}, escape = {quote_text(file.dialect.escape or file.dialect.quote)}, "
         f"nullstr = {quote_text(NO_NULL)}, allow_quoted_nulls = false, encoding = 'utf-8', strict_mode = true, "
         "null_padding = false, parallel = false, compression = 'none', hive_partitioning = false)"
     )
     texts = ", ".join(_text(sink, file, name, position) for name, position in file.found.items())
     # the window also keeps the casts out of the scan, where DuckDB would turn a bad value into an error
-    line = f"{file.header_lines} + row_number() OVER ()"
+    line = f"{piece.lines} + row_number() OVER ()"
     if regular.multiline:
         feeds = " + ".join(f"length({c}) - length(replace({c}, chr(10), ''))" for c in columns)
         scan = f"(SELECT *, {feeds} AS feeds FROM {scan})"

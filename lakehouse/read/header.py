@@ -18,8 +18,8 @@ def file_columns(declaration: Declaration) -> tuple[Column, ...]:
 
 
 def must_have_value(column: Column, declaration: Declaration) -> bool:
-    """True for a key column and a required one: a NULL in it is a reject."""
-    return column.required or column.name in declaration.key
+    """True for a required column, and for one of a key that rows are found by: a NULL in it is a reject."""
+    return column.required or (column.name in declaration.key and declaration.write != "append")
 
 
 def match_columns(names: Sequence[str], *, declaration: Declaration, uri: str) -> dict[str, int]:

@@ -15,10 +15,14 @@ from lakehouse.declaration import Column, JsonlFormat
 from lakehouse.read.cells import text_cell
 from lakehouse.read.csv_records import MAX_RECORD, damage
 from lakehouse.read.header import file_columns, missing_columns, refuse_unknown
+from lakehouse.read.json_nested import JsonMisfit, Shaper, json_kind, shaped_cell
 from lakehouse.read.local_file import skip_bom
 from lakehouse.read.sink import RowBuffer, Sink, SourceRow, transaction
+from lakehouse.types import ColumnType
 
 _BLANKS = b" \t\r\n"
+_BYTES = {"binary", "fixed"}
+"""Types of which a JSON number says nothing."""
 _RAW_KEPT = 64 << 10
 
 
@@ -81,10 +85,15 @@ class _Reader:
         self._unfound = set(self._names)
         self._objects = False
         # values of these types are their own text, unless a number is to become bytes
-        binary = any(column.type.name == "binary" for column in self._columns)
-        self._easy = frozenset({str, type(None)} if binary else {str, type(None), _Number})
+        types = {column.type.name for column in self._columns}
+        self._easy = frozenset({str, type(None)} if types & _BYTES else {str, type(None), _Number})
+        if any(column.type.nested for column in self._columns):
+            self._easy = frozenset()
+        self._shaper = Shaper(self._single, ignore_unknown=sink.declaration.unknown_columns == "ignore")
         cells = {
-            column.name: text_cell(column, f"c{i}", rules=sink.rules, blank_is_null="" in self._nulls)
+            column.name: (shaped_cell if column.type.nested else text_cell)(
+                column, f"c{i}", rules=sink.rules, blank_is_null="" in self._nulls
+            )
             for i, column in enumerate(self._columns)
         }
         self._buffer = RowBuffer(sink, cells, width=len(self._columns))
@@ -144,7 +153,7 @@ class _Reader:
         texts: list[str | None] = []
         problems: list[tuple[str, str]] = []
         for column, value in zip(self._columns, values, strict=True):
-            text, problem = self._text(value, column)
+            text, problem = self._text(number, value, column)
             texts.append(text)
             if problem:
                 problems.append((column.name, problem))
@@ -153,25 +162,35 @@ class _Reader:
         reason = "; ".join(f"{name}: {problem}" for name, problem in problems)
         return SourceRow(number, shown, texts, reason, tuple(name for name, _ in problems))
 
-    def _text(self, value: object, column: Column) -> tuple[str | None, str | None]:
-        """The text of a JSON value, or what is wrong with it."""
+    def _text(self, number: int, value: object, column: Column) -> tuple[str | None, str | None]:
+        """The text of a column's JSON value, or what is wrong with it."""
+        if not column.type.nested:
+            return self._single(value, column.type)
+        if type(value) is str and value in self._nulls:
+            return None, None
+        try:
+            return self._shaper.shaped(value, column, where=f"uri={self._sink.uri} line={number}"), None
+        except JsonMisfit as misfit:
+            return None, str(misfit)
+
+    def _single(self, value: object, kind: ColumnType) -> tuple[str | None, str | None]:
+        """The text of a single JSON value, or what is wrong with it."""
         match value:
             case None:
                 return None, None
             case _Number():
-                binary = column.type.name == "binary"
-                return (None, "a JSON number where binary is declared") if binary else (value, None)
+                problem = f"a JSON number where {kind.name} is declared"
+                return (None, problem) if kind.name in _BYTES else (value, None)
             case str():
-                problem = _unfit(value)
-                return (None if problem or value in self._nulls else value), problem
-            case bool() if column.type.name == "boolean":
+                unfit = _unfit(value)
+                return (None if unfit or value in self._nulls else value), unfit
+            case bool() if kind.name == "boolean":
                 words = self._sink.rules.true_words if value else self._sink.rules.false_words
                 return words[0], None
             case bool():
                 return "true" if value else "false", None
             case _:
-                kind = "object" if isinstance(value, dict) else "array"
-                return None, f"a JSON {kind} where a single value is declared"
+                return None, f"{json_kind(value)} where a single value is declared"
 
 
 def _unfit(text: str) -> str | None:

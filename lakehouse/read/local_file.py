@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from lakehouse.errors import UnreadableObject
 
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 _LATER = (
     (b"\x1f\x8b", "gzip"),
     (b"\x28\xb5\x2f\xfd", "zstd"),
@@ -46,7 +46,7 @@ def refuse_foreign(path: Path, *, uri: str, format_name: str) -> None:
 
 def skip_bom(binary: BinaryIO) -> None:
     """Go behind the byte order mark of a file just opened, if it has one."""
-    if binary.read(len(_BOM)) != _BOM:
+    if binary.read(len(BOM)) != BOM:
         binary.seek(0)
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import types
 
 from lakehouse.errors import UnreadableObject
 from lakehouse.naming import quote_name, quote_text
 from lakehouse.read.cells import Cell, Relation
 from lakehouse.read.header import match_columns, missing_columns
 from lakehouse.read.local_file import scan_path
-from lakehouse.read.parquet_types import parquet_cell
+from lakehouse.read.parquet_types import ParquetFile, parquet_cell
 from lakehouse.read.sink import Sink, transaction
 
 _BROKEN = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError)
@@ -52,17 +53,11 @@ def read_parquet(sink: Sink, path: Path) -> tuple[str, ...]:
 
 def _cells(sink: Sink, schema: pa.Schema, found: dict[str, int]) -> dict[str, Cell]:
     columns = {column.name: column for column in sink.declaration.columns}
-    cells: dict[str, Cell] = {}
-    for name, position in found.items():
-        kind = schema.field(position).type
-        cell = parquet_cell(columns[name], f"p{position}", kind, sink.rules)
-        if cell is None:
-            raise UnreadableObject(
-                f"a type that is not the declared one and not a narrower one: uri={sink.uri} "
-                f"column={schema.names[position]!r} file={kind} declared={columns[name].type}"
-            )
-        cells[name] = cell
-    return cells
+    file = ParquetFile(sink.uri, sink.rules, sink.declaration.unknown_columns == "ignore")
+    return {
+        name: parquet_cell(columns[name], f"p{position}", schema.field(position).type, file)
+        for name, position in found.items()
+    }
 
 
 def _scan(path: Path, schema: pa.Schema) -> str:
@@ -95,24 +90,43 @@ def _add(sink: Sink, relation: Relation, cells: dict[str, Cell], expected: int) 
 
 
 def _refuse_lost_nanoseconds(sink: Sink, path: Path, file: pq.ParquetFile, found: dict[str, int]) -> None:
-    """DuckDB cuts an INT96 to microseconds without a word: refuse the file if that loses anything."""
+    """DuckDB cuts an INT96 to microseconds without a word: refuse the file if that loses anything, at any depth."""
     schema = file.schema_arrow
-    old = {c.path for c in (file.schema.column(i) for i in range(len(file.schema))) if c.physical_type == "INT96"}
-    names = [schema.names[position] for position in found.values() if schema.names[position] in old]
+    leaves = [file.schema.column(i) for i in range(len(file.schema))]
+    # a name may hold dots itself, so a path is cut where its column ends
+    old = [leaf.path for leaf in leaves if leaf.physical_type == "INT96"]
+    names = [
+        name
+        for name in (schema.names[position] for position in found.values())
+        if any(path == name or path.startswith(f"{name}.") for path in old)
+    ]
     if not names:
         return
     try:
         with pq.ParquetFile(path, coerce_int96_timestamp_unit="ns") as exact:
             for short, whole in zip(file.iter_batches(columns=names), exact.iter_batches(columns=names), strict=True):
                 for name in names:
-                    nanos, micros = whole[name].cast(pa.int64()), short[name].cast(pa.int64())
-                    # both may wrap around for far years, their difference does not
-                    if pc.any(pc.not_equal(nanos, pc.multiply(micros, 1000))).as_py():
+                    if _differ(whole[name], short[name]):
                         raise UnreadableObject(
                             f"timestamps with a part below a microsecond: uri={sink.uri} column={name!r} type=int96"
                         )
     except _BROKEN as error:
         raise _broken(sink, error) from None
+
+
+def _differ(nanos: Any, micros: Any) -> bool:
+    """Whether a timestamp in an array, or anywhere inside it, has a part below a microsecond."""
+    if types.is_struct(nanos.type):
+        return any(_differ(nanos.field(i), micros.field(i)) for i in range(nanos.type.num_fields))
+    if types.is_map(nanos.type):
+        return _differ(nanos.keys, micros.keys) or _differ(nanos.items, micros.items)
+    if types.is_nested(nanos.type):
+        return _differ(nanos.flatten(), micros.flatten())
+    if not types.is_timestamp(nanos.type) or nanos.type == micros.type:
+        return False
+    # both may wrap around for far years, their difference does not
+    whole, short = nanos.cast(pa.int64()), micros.cast(pa.int64())
+    return bool(pc.any(pc.not_equal(whole, pc.multiply(short, 1000))).as_py())
 
 
 def _judge(sink: Sink, path: Path, error: duckdb.Error) -> NoReturn:

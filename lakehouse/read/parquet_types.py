@@ -1,69 +1,142 @@
 """Which Parquet types become which declared types, and how: widening only, never a value changed. Pure.
 
-Types are Arrow's, as pyarrow shows a file's schema. What is not listed is refused; a value that does not survive
-(nanoseconds below a microsecond, a year above 9999, a time in a DST gap) is NULL in the SQL and so a reject.
+Types are Arrow's, as pyarrow shows a file's schema. What is not listed is refused, at every depth of a nested type; a
+value that does not survive (nanoseconds below a microsecond, a year above 9999, a time in a DST gap) is NULL in the SQL
+and so a reject. Fields of a struct are matched by name; one that the file lacks is NULL.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import types
 
 from lakehouse.declaration import Column
-from lakehouse.read.casts import CastRules, in_zone, within_years
+from lakehouse.engines.nested import entry_key, entry_value, field_of, variable
+from lakehouse.errors import UnreadableObject
+from lakehouse.read.casts import CastRules, in_zone, of_length, within_years
 from lakehouse.read.cells import Cell, missing_cell
+from lakehouse.read.nested import Taken, checked, nested_cell, refuse_unknown_fields, taken_list, taken_map, taken_struct
 from lakehouse.types import ColumnType
 
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 _MANTISSA = {"float": 16, "double": 32}
 """Bits of the widest integer of a Parquet file that a floating type holds exactly."""
+_LISTS = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view)
 
 
-def parquet_cell(column: Column, source: str, kind: pa.DataType, rules: CastRules) -> Cell | None:
-    """The cell of a declared column over the SQL expression `source` of Arrow type `kind`; None where it is refused."""
+@dataclass(frozen=True, slots=True)
+class ParquetFile:
+    """What the types of one file are judged by: `uri` names it in errors."""
+
+    uri: str
+    rules: CastRules
+    ignore_unknown: bool
+
+
+def parquet_cell(column: Column, source: str, kind: pa.DataType, file: ParquetFile) -> Cell:
+    """The cell of a declared column over the SQL expression `source` of Arrow type `kind`.
+
+    Raises UnreadableObject that names the column, or the path of the part in it, whose type is refused.
+    """
     if types.is_null(kind):
         return missing_cell(column)
+    taken = _taken(column.type, source, kind, file, path=column.source_name, depth=0)
+    if column.type.nested:
+        return nested_cell(column, source, taken)
+    if taken.fits == "true":
+        return Cell(column, taken.value)
+    return Cell(column, taken.value, f"{source} IS NOT NULL", f"the value does not fit a {column.type} exactly")
+
+
+def _taken(
+    declared: ColumnType, source: str, kind: pa.DataType, file: ParquetFile, *, path: str, depth: int
+) -> Taken:
+    if types.is_null(kind):
+        return Taken(f"NULL::{declared.sql}")
     if types.is_dictionary(kind):
         kind = kind.value_type
-    declared = column.type
+    taken: Taken | None = None
+    match declared.name:
+        case "struct" if types.is_struct(kind):
+            taken = _struct(declared, source, kind, file, path=path, depth=depth)
+        case "list" if any(is_one(kind) for is_one in _LISTS):
+            ((_, part),) = declared.fields
+            element = _taken(part, variable(depth), kind.value_type, file, path=f"{path}.element", depth=depth + 1)
+            taken = taken_list(source, depth, element)
+        case "map" if types.is_map(kind):
+            (_, key), (_, value) = declared.fields
+            taken = taken_map(
+                f"map_entries({source})",
+                depth,
+                _taken(key, entry_key(depth), kind.key_type, file, path=f"{path}.key", depth=depth + 1),
+                _taken(value, entry_value(depth), kind.item_type, file, path=f"{path}.value", depth=depth + 1),
+            )
+        case "struct" | "list" | "map":
+            pass
+        case _:
+            taken = _single(declared, source, kind, file.rules)
+    if taken is None:
+        raise UnreadableObject(
+            f"a type that is not the declared one and not a narrower one: "
+            f"uri={file.uri} column={path!r} file={kind} declared={declared}"
+        )
+    return taken
+
+
+def _struct(
+    declared: ColumnType, source: str, kind: pa.DataType, file: ParquetFile, *, path: str, depth: int
+) -> Taken:
+    names = [kind.field(i).name for i in range(kind.num_fields)]
+    if len({name.lower() for name in names}) < len(names):
+        raise UnreadableObject(
+            f"two fields have the same name but for case: uri={file.uri} column={path!r} "
+            f"fields={','.join(repr(name) for name in names)}"
+        )
+    known = [name for name, _ in declared.fields]
+    refuse_unknown_fields(names, known, ignored=file.ignore_unknown, where=f"uri={file.uri} column={path!r}")
+    fields = []
+    for name, part in declared.fields:
+        found = kind.field(names.index(name)).type if name in names else pa.null()
+        inner = _taken(part, field_of(source, name), found, file, path=f"{path}.{name}", depth=depth)
+        fields.append((name, inner))
+    return taken_struct(source, fields)
+
+
+def _single(declared: ColumnType, source: str, kind: pa.DataType, rules: CastRules) -> Taken | None:
     if types.is_timestamp(kind):
-        return _timestamp(column, source, kind, rules)
+        return _timestamp(declared, source, kind, rules)
     if types.is_time(kind):
         if declared.name != "time":
             return None
         kept = f"({source}::TIME)::TIME_NS = {source}" if kind.unit == "ns" else "true"
-        return _checked(column, source, f"{source}::TIME", kept)
+        return _kept(source, f"{source}::TIME", kept)
     if types.is_date(kind):
-        if declared.name != "date":
-            return None
-        return _checked(column, source, f"{source}::DATE", within_years(source, "DATE"))
-    return Cell(column, f"{source}::{declared.sql}") if _widens(kind, declared) else None
+        return _kept(source, f"{source}::DATE", within_years(source, "DATE")) if declared.name == "date" else None
+    if declared.name == "fixed" and (types.is_binary(kind) or types.is_large_binary(kind)):
+        return checked(source, of_length(source, declared.length))
+    return Taken(f"{source}::{declared.sql}") if _widens(kind, declared) else None
 
 
-def _checked(column: Column, source: str, value: str, kept: str) -> Cell:
+def _kept(source: str, value: str, kept: str) -> Taken:
     """A value that counts only under the condition `kept`."""
-    return Cell(
-        column,
-        f"CASE WHEN {kept} THEN {value} END",
-        f"{source} IS NOT NULL",
-        f"the value does not fit a {column.type} exactly",
-    )
+    return checked(source, f"CASE WHEN {kept} THEN {value} END")
 
 
-def _timestamp(column: Column, source: str, kind: pa.TimestampType[Any, Any], rules: CastRules) -> Cell | None:
+def _timestamp(declared: ColumnType, source: str, kind: pa.TimestampType[Any, Any], rules: CastRules) -> Taken | None:
     sql = "TIMESTAMP" if kind.tz is None else "TIMESTAMP WITH TIME ZONE"
     nanos = "TIMESTAMP_NS" if kind.tz is None else "TIMESTAMPTZ_NS"
     value = f"{source}::{sql}"
     kept = within_years(value, sql)
     if kind.unit == "ns":
         kept = f"({value})::{nanos} = {source} AND {kept}"
-    if column.type.name == "timestamptz" and kind.tz is None:
+    if declared.name == "timestamptz" and kind.tz is None:
         value = in_zone(value, timezone=rules.timezone, dst_overlap=rules.dst_overlap)
-    elif column.type.name != ("timestamp" if kind.tz is None else "timestamptz"):
+    elif declared.name != ("timestamp" if kind.tz is None else "timestamptz"):
         return None
-    return _checked(column, source, value, kept)
+    return _kept(source, value, kept)
 
 
 def _widens(kind: pa.DataType, declared: ColumnType) -> bool:
@@ -76,6 +149,8 @@ def _widens(kind: pa.DataType, declared: ColumnType) -> bool:
             return isinstance(kind, pa.UuidType)
         case "binary":
             return types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+        case "fixed":
+            return types.is_fixed_size_binary(kind) and kind.byte_width == declared.length
         case "int" | "long":
             return types.is_integer(kind) and _signed_bits(kind) <= (32 if declared.name == "int" else 64)
         case "float" | "double":

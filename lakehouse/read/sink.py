@@ -89,10 +89,36 @@ class Sink:
 
     def add(self, relation: Relation, cells: Mapping[str, Cell], *, batch: pa.Table | None = None) -> int:
         """INSERT the rows of `relation`, bad ones with a negative line; returns how many there were in all."""
-        projection = self._project(relation, cells)
+        return self._insert([self._project(relation, cells)], batch)
+
+    def add_pieces(self, relations: Sequence[Relation], cells: Mapping[str, Cell]) -> int:
+        """As `add`, for several relations at once, which several threads read; their rows arrive in any order."""
+        if len(relations) == 1:
+            return self.add(relations[0], cells)
+        ordered = self._setting("preserve_insertion_order")
+        self.con.execute("SET preserve_insertion_order = false")
+        try:
+            return self._insert([self._project(relation, cells) for relation in relations], None)
+        finally:
+            self.con.execute(f"SET preserve_insertion_order = {ordered}")
+
+    @property
+    def threads(self) -> int:
+        """How many threads the session has."""
+        return int(self._setting("threads"))
+
+    def _setting(self, name: str) -> str:
+        ((value,),) = self.con.execute(f"SELECT current_setting('{name}')").fetchall()
+        return str(value)
+
+    def _insert(self, projections: Sequence[Projection], batch: pa.Table | None) -> int:
+        selected = " UNION ALL ".join(
+            f"SELECT {projection.values}, $uri, CASE WHEN {projection.bad} THEN -line ELSE line END, $mtime, $date "
+            f"FROM {projection.typed}"
+            for projection in projections
+        )
         rows = self._changed(
-            f"INSERT INTO {STAGED} SELECT {projection.values}, $uri, "
-            f"CASE WHEN {projection.bad} THEN -line ELSE line END, $mtime, $date FROM {projection.typed}",
+            f"INSERT INTO {STAGED} {selected}",
             {"uri": self.uri, "mtime": self._item.object.last_modified, "date": self._item.landing_date},
             lakehouse_read_batch=batch,
         )

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2] / "lakehouse"
 LAYERS = (
     ("errors", "types", "model", "naming", "units"),
-    ("declaration", "recover", "reconcile", "gate", "placement", "bookmark", "plan", "manifest"),
+    ("declaration", "recover", "reconcile", "gate", "placement", "bookmark", "plan", "manifest", "sweep", "whole_dates"),
     (
         "faults",
         "process",
@@ -24,19 +24,21 @@ LAYERS = (
         "catalog",
         "create",
         "schema",
+        "evolve",
+        "delete_mark",
         "target",
     ),
     ("services", "lease", "lease_record", "state", "landing", "read", "stage"),
-    ("merge", "publish", "ledger", "attempt", "position"),
+    ("merge", "graves", "publish", "ledger", "attempt", "position"),
     ("batch",),
-    ("receipt", "ingest", "reread", "recount", "audit"),
+    ("receipt", "ingest", "reread", "recount", "audit", "doubles", "operator_change", "dedupe", "adopt"),
     ("stack", "orchestration", "components"),
     ("demo", "dev"),
     ("cli", "__main__"),
 )
 PURE = {
     "errors", "types", "model", "naming", "units", "recover", "reconcile", "gate", "placement", "bookmark", "plan",
-    "manifest",
+    "manifest", "sweep", "whole_dates",
 }  # fmt: skip
 IMPURE_STANDARD = {
     "os",

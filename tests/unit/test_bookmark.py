@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import timedelta
+from datetime import date, timedelta
 
 import pytest
 
 from lakehouse.bookmark import advance, first_seen, fold, needs_checkpoint, next_chain, seen_after
 from lakehouse.errors import DataError, LakehouseError, NotAvailable
-from lakehouse.model import Bookmark, Decision, Mode, Reference
+from lakehouse.model import Bookmark, Decision, Grave, Mode, Reference
 from tests.landing_values import START, landed, manifest_of, outcome, reference_of
 
 
@@ -106,3 +106,13 @@ def test_reading_the_same_version_again_does_not_make_it_younger() -> None:
     assert first_seen(seen, landed("a.csv"), now=later) == START
     assert first_seen(seen, landed("a.csv", "B"), now=later) == later
     assert first_seen(seen, landed("b.csv"), now=later) == later
+
+
+def test_graves_and_the_settled_date_are_those_of_the_newest_manifest() -> None:
+    bookmark = Bookmark()
+    assert (bookmark.graves, bookmark.settled_date) == ((), None)
+    grave = Grave(Reference("s3://state/g", "0"), START, 1)
+    for graves, settled in (((grave,), date(2026, 8, 30)), ((), None)):
+        manifest = dataclasses.replace(manifest_of(bookmark), graves=graves, settled_date=settled)
+        bookmark = advance(bookmark, manifest, reference_of(manifest))
+        assert (bookmark.graves, bookmark.settled_date) == (graves, settled)

@@ -17,6 +17,7 @@ from lakehouse.model import (
     Decision,
     Equation,
     GateResult,
+    Grave,
     LandingObject,
     Manifest,
     Mode,
@@ -83,7 +84,18 @@ def sample_manifest() -> Manifest:
         chain=(ChainLink(101, Reference("s3://state/101", "cc")), ChainLink(100, Reference("s3://state/100", "dd"))),
         author="ann",
         reason="because",
+        graves=(
+            Grave(Reference("s3://state/99/deleted_keys.parquet", "ee"), D25 - timedelta(days=3), 2),
+            Grave(Reference("s3://state/101/deleted_keys.parquet", "ff"), D25, 10**9),
+        ),
+        baseline=12,
+        settled_date=date(2026, 1, 4),
     )
+
+
+def format_1_manifest() -> Manifest:
+    """What the first format could say of the sample."""
+    return dataclasses.replace(sample_manifest(), graves=(), baseline=0, settled_date=None)
 
 
 def sample_seen() -> dict[str, SeenObject]:
@@ -160,8 +172,9 @@ def test_checkpoint_round_trip() -> None:
     assert decode_checkpoint(encode_checkpoint(sample_seen())) == sample_seen()
 
 
-def test_the_committed_samples_of_format_1_still_load() -> None:
-    assert decode_manifest((SAMPLES / "manifest-1.parquet").read_bytes()) == sample_manifest()
+def test_the_committed_samples_of_every_format_still_load() -> None:
+    assert decode_manifest((SAMPLES / "manifest-1.parquet").read_bytes()) == format_1_manifest()
+    assert decode_manifest((SAMPLES / "manifest-2.parquet").read_bytes()) == sample_manifest()
     assert decode_checkpoint((SAMPLES / "checkpoint-1.parquet").read_bytes()) == sample_seen()
 
 
@@ -178,9 +191,20 @@ def rewritten(data: bytes, **changes: str) -> bytes:
 
 
 def test_a_newer_format_says_that_lakehouse_must_be_upgraded() -> None:
-    newer = rewritten(encode_manifest(sample_manifest()), format="2", header='{"unknown": 1}')
-    with pytest.raises(NotAvailable, match="format=2, this one reads up to format=1; upgrade lakehouse"):
+    newer = rewritten(encode_manifest(sample_manifest()), format="3", header='{"unknown": 1}')
+    with pytest.raises(NotAvailable, match="manifest: format=3, this one reads up to format=2; upgrade lakehouse"):
         decode_manifest(newer)
+    with pytest.raises(NotAvailable, match="checkpoint: format=2, this one reads up to format=1; upgrade lakehouse"):
+        decode_checkpoint(rewritten(encode_checkpoint(sample_seen()), format="2"))
+
+
+def test_a_manifest_says_which_format_it_has_so_that_a_reader_of_format_1_refuses_it() -> None:
+    def format_of(data: bytes) -> bytes:
+        return (pq.ParquetFile(pa.BufferReader(data)).metadata.metadata or {})[b"lakehouse.format"]
+
+    assert format_of(encode_manifest(sample_manifest())) == b"2"
+    assert format_of((SAMPLES / "manifest-1.parquet").read_bytes()) == b"1"
+    assert format_of(encode_checkpoint(sample_seen())) == b"1"
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,22 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from functools import lru_cache
 
 import pytest
 
 from lakehouse.errors import ConfigurationError, DataError
-from lakehouse.model import Bookmark, ChainLink, Manifest, Reference
+from lakehouse.model import Bookmark, ChainLink, Grave, Manifest, Reference
 from lakehouse.naming import sha256
 from lakehouse.state import (
     attempt_folder,
     load_bookmark,
     read_blob,
+    read_blobs,
     read_manifest,
     walk,
+    write_graves,
     write_object,
     write_rejects,
 )
@@ -173,3 +176,26 @@ def test_writing_again_is_a_success_for_the_same_bytes_only() -> None:
 def test_a_reference_outside_the_state_folder_is_a_configuration_error() -> None:
     with pytest.raises(ConfigurationError, match="outside LAKEHOUSE_STATE=s3://state/"):
         load_bookmark(MemoryStore(), Reference("s3://elsewhere/m", "0"))
+
+
+@pytest.mark.parametrize("versions", [99, 100, 101])
+def test_graves_and_the_settled_date_are_read_back_across_a_checkpoint(versions: int) -> None:
+    def remember(manifest: Manifest) -> Manifest:
+        grave = Grave(Reference("s3://state/g", "0"), manifest.written_at, manifest.bookmark_version)
+        return replace(manifest, graves=(grave,), settled_date=date(2026, 8, 30))
+
+    store = MemoryStore()
+    bookmark = history(store, versions, remember)[-1]
+    assert load_bookmark(store, bookmark.head) == bookmark
+    assert [grave.rows for grave in bookmark.graves] == [versions]
+
+
+def test_several_blobs_are_read_and_verified_at_once() -> None:
+    store = MemoryStore()
+    references = [write_object(store, f"{n}.parquet", f"{n}".encode()) for n in range(3)]
+    store.reads.clear()
+    assert read_blobs(store, references) == [b"0", b"1", b"2"]
+    assert store.reads == [3]
+    with pytest.raises(DataError, match="altered"):
+        read_blobs(store, [*references, replace(references[0], sha256="0")])
+    assert write_graves(store, b"x", folder="f/").uri == "s3://state/f/deleted_keys.parquet"

@@ -1,0 +1,131 @@
+"""What is promised of each workload, and whether the measured figures keep it. Pure.
+
+`must` decides the exit code where it binds: comparisons with others at full size alone, those of our loads with each
+other from a tenth of it on. `aim` is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from benchmarks.counting import ALLOWED
+from benchmarks.peers import DUCKDB, PYICEBERG, SPARK_READ
+from benchmarks.result import OURS, Result
+from benchmarks.workload import FULL_ROWS, TENTH_ROWS, cases
+
+FIRST, AGAIN, NOTHING = "first load", "again, mode full", "nothing unseen"
+_GIB = 1 << 30
+_MUCH_MEMORY = {True: 4.5, False: 1.0}
+"""GiB that the load of `memory` may use, at full size (3 GB for the engine) and below it (512 MB)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One figure. `at_least`: more is better. `binding`: a missed `must` fails the run."""
+
+    workload: str
+    what: str
+    value: float | None
+    unit: str
+    must: float | None = None
+    aim: float | None = None
+    at_least: bool = False
+    binding: bool = True
+
+    def keeps(self, bound: float | None) -> bool | None:
+        """Whether the figure keeps a bound; None if there is no bound or no figure."""
+        if bound is None or self.value is None:
+            return None
+        return self.value >= bound if self.at_least else self.value <= bound
+
+    @property
+    def missed(self) -> bool:
+        return self.binding and self.keeps(self.must) is False
+
+    @property
+    def verdict(self) -> str:
+        if self.value is None:
+            return "not measured"
+        if self.must is None:
+            return "reported"
+        if self.keeps(self.must):
+            return "pass, aim reached" if self.keeps(self.aim) else "pass"
+        return "MISSED" if self.binding else "missed, not required at this size"
+
+
+def claims(result: Result, others: Mapping[str, Result]) -> tuple[Claim, ...]:
+    """The claims of a workload; `others` are the results of this run by workload, for those that compare with them."""
+    if result.workload in ("daily", "scatter", "wide"):
+        return _against_peers(result)
+    if result.workload == "memory":
+        return _memory(result, others.get("daily"))
+    return {
+        "rerun-full": _again,
+        "rerun-incremental": _nothing,
+        "composite": _composite,
+        "growth": _growth,
+    }[result.workload](result)
+
+
+def _against_peers(result: Result) -> tuple[Claim, ...]:
+    name, full = result.workload, result.rows >= FULL_ROWS
+
+    def slower(peer: str, must: float, aim: float | None = None) -> Claim:
+        ratio = result.ratio(peer, OURS)
+        return Claim(name, f"{peer} / ours", ratio, "×", must, aim, at_least=True, binding=full)
+
+    duckdb = result.ratio(OURS, DUCKDB.name)
+    beside = Claim(name, f"ours / {DUCKDB.name}", duckdb, "×", 2.5, 1.5 if name == "daily" else 1.2, binding=full)
+    if name == "wide":
+        return (slower(PYICEBERG.name, 10, 30),)
+    pyiceberg = 60 if name == "daily" else 12
+    return slower(PYICEBERG.name, pyiceberg), slower(SPARK_READ.name, 6), beside
+
+
+def _again(result: Result) -> tuple[Claim, ...]:
+    written = max(sum(run.details["files"].values()) for run in result.runs[AGAIN])
+    return (
+        Claim(result.workload, "data and delete files written", written, "files", 0),
+        Claim(result.workload, "again / first load", result.ratio(AGAIN, FIRST), "×", 1.0, 0.6, binding=_large(result)),
+    )
+
+
+def _nothing(result: Result) -> tuple[Claim, ...]:
+    beyond = sum(number for kind, number in result.requests.items() if kind not in ALLOWED)
+    return (
+        Claim(result.workload, "after start-up", result.seconds(NOTHING), "s", 1.0, 0.3),
+        Claim(result.workload, "requests for anything but listing, state, table metadata", beyond, "", 0),
+    )
+
+
+def _composite(result: Result) -> tuple[Claim, ...]:
+    one, two = cases("composite", result.rows)
+    return (
+        Claim(result.workload, f"{two} / {one}", result.ratio(two, one), "×", 2.0, 1.3, binding=_large(result)),
+    )
+
+
+def _memory(result: Result, daily: Result | None) -> tuple[Claim, ...]:
+    rss = max(run.rss_bytes for run in result.runs[OURS]) / _GIB
+    mine, usual = result.seconds(OURS), daily.seconds(OURS) if daily else None
+    times = None if mine is None or usual is None else mine / usual
+    must = _MUCH_MEMORY[result.rows >= FULL_ROWS]
+    return (
+        Claim(result.workload, "peak resident memory", rss, "GiB", must, binding=_large(result)),
+        Claim(result.workload, "time / daily", times, "×", 15, 10, binding=_large(result)),
+    )
+
+
+def _growth(result: Result) -> tuple[Claim, ...]:
+    labels = list(cases("growth", result.rows))
+    found = []
+    for at, must, aim in ((0, 2.0, 1.3), (3, None, None)):
+        small, large = labels[at], labels[at + 2]
+        ratio = result.ratio(large, small)
+        found.append(Claim(result.workload, f"{large} / {small}", ratio, "×", must, aim, binding=_large(result)))
+    return tuple(found)
+
+
+def _large(result: Result) -> bool:
+    return result.rows >= TENTH_ROWS

@@ -1,0 +1,122 @@
+"""The rows that a batch adds to the target, with every column of the table, and the partitions that they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.types import NestedField
+
+from lakehouse.merge.layout import duckdb_type
+from lakehouse.merge.match import Match
+from lakehouse.merge.partition import partition_expressions
+from lakehouse.naming import DELETED_AT, quote_name, quote_text
+
+if TYPE_CHECKING:
+    from lakehouse.declaration import Declaration
+
+MATERIALISE_ABOVE = 8
+"""With more partitions than this the rows are stored with the number of theirs: each is scanned once per partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """Inserted and updated rows as SQL; `expressions` give their partition values."""
+
+    con: duckdb.DuckDBPyConnection
+    rows: str
+    columns: str
+    expressions: tuple[str, ...]
+
+    def with_rows(self, more: str) -> Fresh:
+        """These rows and those of `more`, which has the same columns."""
+        self.con.execute(f"create or replace temp table fresh_rows as {self.rows} union all by name {more}")
+        return replace(self, rows=f"select {self.columns} from fresh_rows")
+
+    def partitions(self) -> Iterator[tuple[tuple[Any, ...], str]]:
+        """The values of each partition that has rows, with SQL of its rows."""
+        if not self.expressions:
+            ((any_rows,),) = self.con.execute(f"select exists ({self.rows})").fetchall()
+            return iter([((), self.rows)] if any_rows else [])
+        picked = ", ".join(f"{e} as __p{i}" for i, e in enumerate(self.expressions))
+        self.con.execute(
+            "create or replace temp table parts as select (row_number() over () - 1)::int as __part, * "
+            f"from (select distinct {picked} from ({self.rows}) order by all)"
+        )
+        found = [tuple(values) for _, *values in self.con.execute("select * from parts order by 1").fetchall()]
+        if len(found) > MATERIALISE_ABOVE:
+            return iter(self._stored_partitions(found))
+        return ((values, self._matching(number)) for number, values in enumerate(found))
+
+    def _matching(self, number: int) -> str:
+        """The rows whose partition values are those of part `number`, NULL included."""
+        same = " and ".join(
+            f"{e} is not distinct from (select __p{i} from parts where __part = {number})"
+            for i, e in enumerate(self.expressions)
+        )
+        return f"select {self.columns} from ({self.rows}) where {same}"
+
+    def _stored_partitions(self, found: Sequence[tuple[Any, ...]]) -> list[tuple[tuple[Any, ...], str]]:
+        same = " and ".join(f"{e} is not distinct from p.__p{i}" for i, e in enumerate(self.expressions))
+        self.con.execute(
+            f"create or replace temp table fresh_parts as select p.__part, f.* from ({self.rows}) f "
+            f"join parts p on {same} order by p.__part"
+        )
+        return [
+            (values, f"select {self.columns} from fresh_parts where __part = {number}")
+            for number, values in enumerate(found)
+        ]
+
+
+def select_fresh(
+    con: duckdb.DuckDBPyConnection,
+    declaration: Declaration,
+    match: Match,
+    *,
+    table: Table,
+    batch_id: str,
+    ingested_at: datetime,
+) -> Fresh:
+    """The rows to add; a deleted row that stays, marked, is one of them."""
+    schema = table.schema()
+    values = _values(declaration, schema, kept=match.kept, batch_id=batch_id, ingested_at=ingested_at)
+    kept = "left join kept k using (__row_id)" if match.kept else ""
+    rows = (
+        f"select {', '.join(f'{sql} as {quote_name(name)}' for name, sql in values.items())} from winners w {kept} "
+        "anti join (select __row_id from matched where verdict <> 'updated') using (__row_id)"
+    )
+    columns = ", ".join(quote_name(name) for name in values)
+    return Fresh(con, rows, columns, tuple(partition_expressions(schema, table.spec())))
+
+
+def _values(
+    declaration: Declaration, schema: Schema, *, kept: Sequence[str], batch_id: str, ingested_at: datetime
+) -> Mapping[str, str]:
+    """SQL of every column of the table over winners `w` and, where something is kept, the old values `k`."""
+    declared = {column.name for column in declaration.columns}
+    now = f"{quote_text(ingested_at.isoformat())}::timestamptz"
+    ours: dict[str, str] = {}
+    if declaration.lineage:
+        staged = ("_source_file", "_source_line", "_source_mtime", "_source_date")
+        ours = {name: f"w.{quote_name(name)}" for name in staged}
+        ours |= {"_batch_id": f"{quote_text(batch_id)}::varchar", "_ingested_at": now}
+    if declaration.soft_deletes:
+        ours[DELETED_AT] = f"case when w._is_delete then {now} end"
+
+    def value(field: NestedField) -> str:
+        name, kind = quote_name(field.name), duckdb_type(field.field_type)
+        if field.name in ours:
+            return ours[field.name]
+        if field.name not in declared:
+            return f"k.{name}" if field.name in kept else f"null::{kind}"
+        staged = f"w.{name}::{kind}"
+        if field.name not in kept:
+            return staged
+        return f"case when w._is_delete and k.__row_id is not null then k.{name} else {staged} end"
+
+    return {field.name: value(field) for field in schema.fields}

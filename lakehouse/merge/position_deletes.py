@@ -1,0 +1,140 @@
+"""Position delete files: which rows of the target are deleted already, and the files that delete more of them.
+
+A file of ours deletes from one data file alone and takes over what an earlier file of that kind deleted there, so that
+there is at most one per data file. Never commits.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.conversions import to_bytes
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEntry
+from pyiceberg.table import Table
+from pyiceberg.types import LongType, StringType
+
+from lakehouse.catalog import translated
+from lakehouse.errors import NotAvailable
+from lakehouse.merge.target_files import TargetFile
+
+PATH_ID = 2147483546
+POSITION_ID = 2147483545
+"""Reserved field ids of the two columns (Iceberg spec, Reserved Field IDs)."""
+
+_FIELDS: list[Any] = [
+    pa.field("file_path", pa.string(), nullable=False, metadata={"PARQUET:field_id": str(PATH_ID)}),
+    pa.field("pos", pa.int64(), nullable=False, metadata={"PARQUET:field_id": str(POSITION_ID)}),
+]
+_SCHEMA = pa.schema(_FIELDS)
+
+
+@dataclass(frozen=True, slots=True)
+class DeletesOfFile:
+    """Delete files that hold positions of one data file alone, by path."""
+
+    paths: tuple[str, ...] = ()
+
+
+def refuse_equality_deletes(table: str, deletes: Sequence[ManifestEntry]) -> None:
+    """Raise NotAvailable if a delete file names rows by value: reading it wrong would bring them back."""
+    for entry in deletes:
+        file = entry.data_file
+        if file.content == DataFileContent.EQUALITY_DELETES:
+            kind = "equality deletes"
+        elif file.file_format != FileFormat.PARQUET:
+            kind = f"position deletes in the format {file.file_format}"
+        else:
+            continue
+        raise NotAvailable(
+            f"table {table} has {kind} of another writer, which are not available yet: file={file.file_path}",
+            next="compact the table with the engine that wrote them (Spark: rewrite_data_files), then load again",
+        )
+
+
+def read_deleted(
+    con: duckdb.DuckDBPyConnection, io: FileIO, deletes: Sequence[ManifestEntry], reached: Sequence[TargetFile]
+) -> dict[int, DeletesOfFile]:
+    """Make the temp table `deleted` (__file, __pos) of the rows of `reached` that are deleted already.
+
+    Returns the delete files that belong to one file of `reached` alone, by its number.
+    """
+    con.execute("create or replace temp table deleted (__file int, __pos bigint)")
+    numbers = {target.path: target.number for target in reached}
+    own: dict[int, DeletesOfFile] = {}
+    for entry in deletes:
+        low, high = _paths(entry.data_file)
+        if low is not None and low == high:
+            if low not in numbers:
+                continue
+            number = numbers[low]
+            own[number] = DeletesOfFile((*own.get(number, DeletesOfFile()).paths, entry.data_file.file_path))
+        elif not any((low is None or low <= path) and (high is None or path <= high) for path in numbers):
+            continue
+        _read(con, io, entry.data_file, numbers)
+    if deletes:
+        con.execute("create or replace temp table deleted as select distinct __file, __pos from deleted")
+    return own
+
+
+def _paths(file: DataFile) -> tuple[str | None, str | None]:
+    low, high = ((bounds or {}).get(PATH_ID) for bounds in (file.lower_bounds, file.upper_bounds))
+    return low.decode() if low is not None else None, high.decode() if high is not None else None
+
+
+def _read(con: duckdb.DuckDBPyConnection, io: FileIO, file: DataFile, numbers: Mapping[str, int]) -> None:
+    known = pa.table({"file_path": list(numbers), "__file": pa.array(numbers.values(), pa.int32())})
+    with translated(f"file={file.file_path}"), io.new_input(file.file_path).open() as stream:
+        found = pq.ParquetFile(cast(IO[bytes], stream)).read(columns=["file_path", "pos"])
+    con.register("known_files", known)
+    con.register("found_deletes", found)
+    con.execute(
+        "insert into deleted select k.__file, f.pos::bigint from found_deletes f join known_files k using (file_path)"
+    )
+    con.unregister("found_deletes")
+    con.unregister("known_files")
+
+
+def write_deletes(table: Table, target: TargetFile, positions: Any, *, uri: str, folder: Path) -> DataFile:
+    """Write and upload a delete file for ascending, distinct positions of one data file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    local = folder / f"deletes-{target.number}.parquet"
+    path_column = pa.repeat(pa.scalar(target.path, pa.string()), len(positions))
+    pq.write_table(
+        pa.Table.from_arrays([path_column, positions], schema=_SCHEMA),
+        local,
+        compression="zstd",
+        store_schema=False,
+    )
+    with translated(f"file={uri}"), local.open("rb") as source, table.io.new_output(uri).create() as output:
+        shutil.copyfileobj(source, output, 1 << 22)
+    path, first, last = target.path, positions[0].as_py(), positions[-1].as_py()
+    file = DataFile.from_args(
+        content=DataFileContent.POSITION_DELETES,
+        file_path=uri,
+        file_format=FileFormat.PARQUET,
+        partition=target.file.partition,
+        record_count=len(positions),
+        file_size_in_bytes=local.stat().st_size,
+        column_sizes={},
+        value_counts={PATH_ID: len(positions), POSITION_ID: len(positions)},
+        null_value_counts={PATH_ID: 0, POSITION_ID: 0},
+        nan_value_counts={},
+        # equal bounds of the path are how readers know that the file belongs to one data file
+        lower_bounds={PATH_ID: to_bytes(StringType(), path), POSITION_ID: to_bytes(LongType(), first)},
+        upper_bounds={PATH_ID: to_bytes(StringType(), path), POSITION_ID: to_bytes(LongType(), last)},
+        key_metadata=None,
+        split_offsets=None,
+        equality_ids=None,
+        sort_order_id=None,
+    )
+    file.spec_id = target.file.spec_id
+    local.unlink()
+    return file

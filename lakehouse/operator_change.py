@@ -1,0 +1,210 @@
+"""Publishes what an operator decided: one snapshot of ours, the bookmark's version + 1, author and reason stored.
+
+It goes through the same commit as a batch (DESIGN §3), under the table's lease, and leaves the set of seen objects as
+it is. Owns no decision: `lakehouse.adopt` and `lakehouse.dedupe` say what changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeVar
+
+from pyiceberg.manifest import DataFile
+
+from lakehouse import naming
+from lakehouse.bookmark import needs_checkpoint, next_chain, seen_after
+from lakehouse.errors import Conflict, LakehouseError
+from lakehouse.evolve import SchemaChange
+from lakehouse.iceberg import LiveFiles
+from lakehouse.lease import Lease, acquire
+from lakehouse.lease_record import LeaseHolder
+from lakehouse.ledger import standing_of, sync
+from lakehouse.model import DateCounts, Equation, Manifest, Mode, Reference, RowCounts
+from lakehouse.position import Position, find_position
+from lakehouse.process import this_process
+from lakehouse.publish import Change, publish
+from lakehouse.services import Services
+from lakehouse.state import attempt_folder, walk, write_checkpoint, write_manifest
+
+if TYPE_CHECKING:
+    from lakehouse.declaration import Declaration
+
+_Report = TypeVar("_Report")
+
+MOST_TRIES = 4
+"""How often a change is made again when others commit first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Who asks, why, and in which run."""
+
+    author: str
+    reason: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What one operator's change is: its kind, its rows and files, and the equations that were proved for it.
+
+    `live` are the files of the snapshot that `main` was when the change was decided.
+    """
+
+    kind: str
+    batch_id: str
+    attempt_id: str
+    live: LiveFiles
+    started_at: datetime
+    rows: RowCounts = field(default_factory=RowCounts)
+    dates: Mapping[str, DateCounts] = field(default_factory=dict)
+    equations: tuple[Equation, ...] = ()
+    baseline: int = 0
+    schema: SchemaChange | None = None
+    added: Sequence[DataFile] = ()
+    removed: frozenset[str] = frozenset()
+    maintain: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where the table stands after a change. `ledger` is "ok", or says why it is behind."""
+
+    bookmark_version: int
+    snapshot_id: int | None
+    ledger: str
+
+
+def lease_of(
+    declaration: Declaration, operator: Operator, services: Services, *, step: str
+) -> AbstractContextManager[Lease]:
+    """The table's lease, as a load takes it."""
+    return acquire(
+        services.state,
+        naming.lease(services.catalog_name, declaration.table),
+        table=declaration.table,
+        holder=LeaseHolder(run_id=operator.run_id, process=this_process(), step=step),
+        clock=services.now,
+        wait=services.pause,
+        limit=services.lease_wait,
+    )
+
+
+def change_id(declaration: Declaration, position: Position, kind: str) -> str:
+    """The batch id of a change: the same for every try at it on the same position."""
+    return naming.batch_id(
+        table_uuid=position.target.uuid,
+        context=declaration.context,
+        bookmark_version=position.bookmark.version,
+        declaration=declaration.hash,
+        mode=kind,
+        identities=(),
+    )
+
+
+def publish_decided(
+    declaration: Declaration, position: Position, decided: Decided, operator: Operator, services: Services
+) -> int | None:
+    """Write the manifest and commit. Returns the snapshot id, None if others committed first: decide again."""
+    manifest, reference = _write_manifest(declaration, position, decided, operator, services)
+    change = Change(
+        attempt_id=decided.attempt_id,
+        batch_id=decided.batch_id,
+        bookmark_version=manifest.bookmark_version,
+        manifest=reference,
+        rows=decided.rows,
+        added=decided.added,
+        removed=decided.removed,
+        schema=decided.schema,
+        maintain=decided.maintain,
+    )
+
+    def attempts_after(head: Reference, version: int) -> set[str]:
+        return {m.attempt_id for m, _ in walk(services.state, head, above=version - 1)}
+
+    return publish(
+        services.catalog,
+        position.target,
+        change,
+        live=decided.live,
+        attempts_after=attempts_after,
+        pause=services.pause,
+    ).snapshot_id
+
+
+def until_published(declaration: Declaration, once: Callable[[], _Report | None]) -> _Report:
+    """Call `once` until it gives its report, a few times; None says that others committed first.
+
+    Raises Conflict if they always do.
+    """
+    for _ in range(MOST_TRIES):
+        if (report := once()) is not None:
+            return report
+    raise Conflict(
+        f"table {declaration.table}: others committed first {MOST_TRIES} times in a row; nothing was changed",
+        next="run the same command again",
+    )
+
+
+def stand_now(declaration: Declaration, services: Services) -> Standing:
+    """Look at the table after the commit and bring the ledger up; a ledger that cannot be written is only behind."""
+    position = find_position(declaration, services)
+    ledger = "ok"
+    try:
+        sync(standing_of(position.target), services)
+    except LakehouseError as error:
+        ledger = f"behind: {error.message}"
+    tag = position.target.tag
+    return Standing(position.bookmark.version, tag.snapshot_id if tag else None, ledger)
+
+
+def _write_manifest(
+    declaration: Declaration, position: Position, decided: Decided, operator: Operator, services: Services
+) -> tuple[Manifest, Reference]:
+    bookmark = position.bookmark
+    place = attempt_folder(
+        catalog=services.catalog_name,
+        table=declaration.table,
+        table_uuid=position.target.uuid,
+        context=declaration.context,
+        batch_id=decided.batch_id,
+        attempt_id=decided.attempt_id,
+    )
+    manifest = Manifest(
+        table=declaration.table,
+        table_uuid=position.target.uuid,
+        context=declaration.context,
+        bookmark_version=bookmark.version + 1,
+        batch_id=decided.batch_id,
+        attempt_id=decided.attempt_id,
+        run_id=operator.run_id,
+        kind=decided.kind,
+        mode=Mode.INCREMENTAL,
+        advance=False,
+        declaration=declaration.hash,
+        lookback_days=declaration.source.lookback_days,
+        started_at=decided.started_at,
+        merge_started_at=None,
+        merge_ended_at=None,
+        written_at=services.now(),
+        objects=(),
+        rows=decided.rows,
+        dates=decided.dates,
+        equations=decided.equations,
+        gates=(),
+        rejects=None,
+        checkpoint=None,
+        chain=next_chain(bookmark),
+        author=operator.author,
+        reason=operator.reason,
+        graves=bookmark.graves,
+        baseline=decided.baseline,
+        settled_date=bookmark.settled_date,
+    )
+    if needs_checkpoint(manifest.bookmark_version):
+        checkpoint = write_checkpoint(services.state, seen_after(bookmark, manifest), folder=place)
+        manifest = replace(manifest, checkpoint=checkpoint)
+    return manifest, write_manifest(services.state, manifest, folder=place)

@@ -1,0 +1,145 @@
+"""Nested JSON values: their shape is judged in Python, their single values by the same strict casts as all others.
+
+A value of the declared shape goes on as JSON of our own, whose single values are texts, fields `f0`, `f1`, … in declared
+order and maps lists of entries: DuckDB reads that without bending anything, and no name of a file is ever in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from lakehouse.declaration import Column
+from lakehouse.engines.nested import entry_key, entry_value, field_of, variable
+from lakehouse.naming import quote_text
+from lakehouse.read.casts import BLANKS, CastRules, cast
+from lakehouse.read.cells import Cell
+from lakehouse.read.nested import Taken, nested_cell, refuse_unknown_fields, taken_list, taken_map, taken_struct
+from lakehouse.types import ColumnType
+
+SingleText: TypeAlias = Callable[[object, ColumnType], tuple[str | None, str | None]]
+"""The text of a single JSON value for a type, or what is wrong with it."""
+
+_SHAPES = {"struct": dict, "list": list, "map": dict}
+_EXPECTED = {"struct": "an object", "list": "an array", "map": "an object"}
+
+
+class JsonMisfit(ValueError):
+    """A JSON value that is not of the declared shape; the message names the part."""
+
+
+class Shaper:
+    """Brings the nested values of one file into our own JSON."""
+
+    def __init__(self, text: SingleText, *, ignore_unknown: bool) -> None:
+        self._text = text
+        self._ignore_unknown = ignore_unknown
+
+    def shaped(self, value: object, column: Column, *, where: str) -> str | None:
+        """The value of a column as JSON text, None if it is null. `where` says which file and line.
+
+        Raises JsonMisfit if a part is of another kind than declared, UnreadableObject for an unknown field unless
+        ignored.
+        """
+        if value is None:
+            return None
+        return json.dumps(self._part(value, column.type, path=column.source_name, where=where), ensure_ascii=False)
+
+    def _part(self, value: object, kind: ColumnType, *, path: str, where: str) -> Any:
+        if value is None:
+            return None
+        if not kind.nested:
+            text, problem = self._text(value, kind)
+            if problem:
+                raise JsonMisfit(f"{problem} at {path}")
+            return text
+        if type(value) is not _SHAPES[kind.name]:
+            raise JsonMisfit(f"{json_kind(value)} where {_EXPECTED[kind.name]} is declared at {path}")
+        if isinstance(value, list):
+            ((_, element),) = kind.fields
+            return [self._part(item, element, path=f"{path}.element", where=where) for item in value]
+        assert isinstance(value, dict)
+        if kind.name == "struct":
+            return self._struct(value, kind, path=path, where=where)
+        (_, key), (_, item) = kind.fields
+        return [
+            {
+                # a word that stands for NULL is a name like others there
+                "key": self._part(name, key, path=f"{path}.key", where=where) or name,
+                "value": self._part(part, item, path=f"{path}.value", where=where),
+            }
+            for name, part in value.items()
+        ]
+
+    def _struct(self, value: Mapping[str, object], kind: ColumnType, *, path: str, where: str) -> dict[str, Any]:
+        known = [name for name, _ in kind.fields]
+        if not value.keys() <= set(known):
+            refuse_unknown_fields(
+                list(value), known, ignored=self._ignore_unknown, where=f"{where} column={path!r}"
+            )
+        return {
+            f"f{i}": self._part(value.get(name), part, path=f"{path}.{name}", where=where)
+            for i, (name, part) in enumerate(kind.fields)
+        }
+
+
+def json_kind(value: object) -> str:
+    """What a JSON value is, in words."""
+    match value:
+        case dict():
+            return "a JSON object"
+        case list():
+            return "a JSON array"
+        case bool():
+            return "a JSON boolean"
+        case str() if type(value) is str:
+            return "a JSON text"
+        case _:
+            return "a JSON number"
+
+
+def shaped_cell(column: Column, text: str, *, rules: CastRules, blank_is_null: bool) -> Cell:
+    """The cell of a nested column whose source is `Shaper.shaped` in the VARCHAR expression `text`."""
+    source = f"json_transform({text}, {quote_text(json.dumps(_structure(column.type)))})"
+    taken = _taken(column.type, "shaped", rules=rules, blank_is_null=blank_is_null, depth=0)
+    # the JSON is read once, however often its parts stand in the SQL
+    whole = f"list_transform([{source}], lambda shaped: {nested_cell(column, 'shaped', taken).value})[1]"
+    cell = nested_cell(column, text, taken)
+    return Cell(column, whole, cell.given, cell.complaint)
+
+
+def _structure(kind: ColumnType) -> Any:
+    """How DuckDB is told the structure of the JSON."""
+    match kind.name:
+        case "struct":
+            return {f"f{i}": _structure(part) for i, (_, part) in enumerate(kind.fields)}
+        case "list":
+            return [_structure(kind.fields[0][1])]
+        case "map":
+            return [{name: _structure(part) for name, part in kind.fields}]
+        case _:
+            return "VARCHAR"
+
+
+def _taken(kind: ColumnType, source: str, *, rules: CastRules, blank_is_null: bool, depth: int) -> Taken:
+    def inner(part: ColumnType, at: str, deeper: int) -> Taken:
+        return _taken(part, at, rules=rules, blank_is_null=blank_is_null, depth=deeper)
+
+    match kind.name:
+        case "struct":
+            fields = [(name, inner(part, field_of(source, f"f{i}"), depth)) for i, (name, part) in enumerate(kind.fields)]
+            return taken_struct(source, fields)
+        case "list":
+            return taken_list(source, depth, inner(kind.fields[0][1], variable(depth), depth + 1))
+        case "map":
+            (_, key), (_, value) = kind.fields
+            return taken_map(
+                source, depth, inner(key, entry_key(depth), depth + 1), inner(value, entry_value(depth), depth + 1)
+            )
+        case "string":
+            return Taken(source)
+        case _:
+            absent = f"coalesce(trim({source}, {BLANKS}) = '', true)" if blank_is_null else f"{source} IS NULL"
+            value = cast(kind, source, rules)
+            return Taken(value, f"({absent} OR ({value}) IS NOT NULL)")

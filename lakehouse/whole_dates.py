@@ -1,0 +1,194 @@
+"""Landing dates that are read as a whole: every date of replace_partition, the newest one of a snapshot. Pure.
+
+Owns which consumed objects a plan reads again, which dates wait, which consumed objects are missing, and where such a
+plan may be cut. Takes decisions that were made object by object and gives back decisions: each object keeps one class
+and a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import TYPE_CHECKING, TypeVar
+
+from lakehouse.model import Bookmark, Decision, ObjectDecision, SeenObject
+from lakehouse.placement import landing_date
+
+if TYPE_CHECKING:
+    from lakehouse.declaration import Declaration
+
+Item = TypeVar("Item", ObjectDecision, SeenObject)
+_WAITING = (Decision.DEFERRED, Decision.QUARANTINED)
+
+
+@dataclass(frozen=True, slots=True)
+class DatePlan:
+    """Decisions with whole dates, and what a plan says of them (`model.Plan`)."""
+
+    decisions: tuple[ObjectDecision, ...]
+    missing: tuple[str, ...] = ()
+    newest_date: date | None = None
+    unfinished: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Dates:
+    """What is known of every landing date of a plan. `failed` could not be fetched in this load."""
+
+    decided: Mapping[date, Sequence[ObjectDecision]]
+    consumed: Mapping[date, Sequence[SeenObject]]
+    failed: Mapping[date, Sequence[str]]
+    source: str
+    listed: frozenset[str]
+    hash: str
+
+    def planned(self, day: date) -> list[ObjectDecision]:
+        return [item for item in self.decided.get(day, ()) if item.decision is Decision.PLANNED]
+
+    def obstacles(self, day: date) -> tuple[str, ...]:
+        """Why not all objects of the date can be read now."""
+        waiting = (item for item in self.decided.get(day, ()) if item.decision in _WAITING)
+        named = [f"{self.name(item.object.uri)} is {item.decision.value}" for item in waiting]
+        return (*named, *(f"{self.name(uri)} could not be fetched" for uri in self.failed.get(day, ())))
+
+    def missing(self, day: date) -> tuple[str, ...]:
+        """Objects whose rows the table holds for the date, by all that is known, and that are not listed any more.
+
+        Whoever reads a date as a whole consumes all of it at one version, so an object of an older version was left out
+        then, with the operator's leave. Under another declaration that need not be so.
+        """
+        seen = self.consumed.get(day, ())
+        newest = max(seen, key=lambda item: item.bookmark_version, default=None)
+        if newest is None:
+            return ()
+        whole = newest.declaration == self.hash
+        versions = {newest.bookmark_version} if whole else {item.bookmark_version for item in seen}
+        gone = (s.object.uri for s in seen if s.bookmark_version in versions and s.object.uri not in self.listed)
+        return tuple(sorted(gone))
+
+    def name(self, uri: str) -> str:
+        return uri.removeprefix(self.source)
+
+
+def plan_dates(
+    decisions: Sequence[ObjectDecision],
+    *,
+    declaration: Declaration,
+    bookmark: Bookmark,
+    failed: Collection[str],
+    accept_missing: bool,
+) -> DatePlan:
+    """The decisions as the write mode wants them; upsert and append take every object for itself."""
+    if declaration.write not in ("replace_partition", "snapshot"):
+        return DatePlan(tuple(decisions))
+    dates = _Dates(
+        decided=_by_date(d for d in decisions if d.decision not in (Decision.IGNORED, Decision.OUTSIDE_WINDOW)),
+        consumed=_by_date(s for s in bookmark.seen.values() if s.decision is Decision.CONSUMED),
+        failed=_failed_by_date(failed, declaration),
+        source=declaration.source.uri,
+        listed=frozenset((*(d.object.uri for d in decisions), *failed)),
+        hash=declaration.hash,
+    )
+    if declaration.write == "snapshot":
+        return _plan_snapshot(decisions, dates, accept_missing=accept_missing)
+    return _plan_replacement(decisions, dates, bookmark)
+
+
+def cut_dates(
+    decisions: Iterable[ObjectDecision], *, first: date | None, max_files: int | None, max_bytes: int | None
+) -> tuple[tuple[ObjectDecision, ...], ...]:
+    """The planned objects in batches that are cut between dates alone; a date over the bounds is a batch of its own.
+
+    `first` goes before the others, which follow by date: what a snapshot's newest date says is then known when older
+    ones are merged.
+    """
+    planned = _by_date(item for item in decisions if item.decision is Decision.PLANNED)
+    batches: list[list[ObjectDecision]] = []
+    size = 0
+    for day in sorted(planned, key=lambda day: (day != first, day)):
+        more = sum(item.object.size for item in planned[day])
+        full = not batches or (max_files is not None and len(batches[-1]) + len(planned[day]) > max_files)
+        if full or (max_bytes is not None and size + more > max_bytes):
+            batches.append([])
+            size = 0
+        batches[-1] += planned[day]
+        size += more
+    in_order = (sorted(batch, key=lambda item: (item.object.last_modified, item.object.uri)) for batch in batches)
+    return tuple(tuple(batch) for batch in in_order)
+
+
+def _plan_replacement(decisions: Sequence[ObjectDecision], dates: _Dates, bookmark: Bookmark) -> DatePlan:
+    missing: list[str] = []
+    changed: dict[str, ObjectDecision] = {}
+    for day in sorted(dates.decided):
+        planned = dates.planned(day)
+        if not planned:
+            continue
+        if obstacles := dates.obstacles(day):
+            changed |= {item.object.uri: _held_back(item, obstacles[0], bookmark) for item in planned}
+            continue
+        changed |= _read_again(dates.decided[day], f"{dates.name(planned[0].object.uri)} is new in {day}")
+        missing += dates.missing(day)
+    return DatePlan(tuple(changed.get(d.object.uri, d) for d in decisions), missing=tuple(missing))
+
+
+def _plan_snapshot(decisions: Sequence[ObjectDecision], dates: _Dates, *, accept_missing: bool) -> DatePlan:
+    listed = max((*dates.decided, *dates.failed), default=None)
+    if listed is None or (dates.consumed and max(dates.consumed) > listed):
+        # a newer date was read before: it is the truth, and none of these dates can be it
+        return DatePlan(tuple(decisions))
+    gone = () if accept_missing else (f"{dates.name(uri)} is not listed any more" for uri in dates.missing(listed))
+    unfinished = (*dates.obstacles(listed), *gone)
+    here = dates.decided.get(listed, ())
+    why = ""
+    if planned := dates.planned(listed):
+        why = f"{dates.name(planned[0].object.uri)} is new in {listed}"
+    elif not unfinished and _in_pieces(here, dates.consumed.get(listed, ())):
+        why = f"not all of {listed} was read in one batch"
+    changed = _read_again(here, why) if why else {}
+    return DatePlan(
+        tuple(changed.get(d.object.uri, d) for d in decisions), newest_date=listed, unfinished=tuple(unfinished)
+    )
+
+
+def _in_pieces(decided: Iterable[ObjectDecision], consumed: Iterable[SeenObject]) -> bool:
+    """Whether the date's listed objects were consumed by several batches, so that none of them saw the whole."""
+    listed = {item.object.uri for item in decided if item.decision is Decision.CONSUMED}
+    return len({item.bookmark_version for item in consumed if item.object.uri in listed}) > 1
+
+
+def _read_again(decided: Iterable[ObjectDecision], why: str) -> dict[str, ObjectDecision]:
+    return {
+        item.object.uri: replace(item, decision=Decision.PLANNED, reason=f"re-read: {why}")
+        for item in decided
+        if item.decision is Decision.CONSUMED
+    }
+
+
+def _held_back(item: ObjectDecision, obstacle: str, bookmark: Bookmark) -> ObjectDecision:
+    """An object whose date waits: unseen still, or consumed still if a full load would have read it again."""
+    seen = bookmark.seen.get(item.object.uri)
+    known = seen and seen.decision is Decision.CONSUMED and seen.object.identity == item.object.identity
+    return replace(
+        item,
+        decision=Decision.CONSUMED if known else Decision.DEFERRED,
+        reason=f"its date waits: {obstacle}",
+    )
+
+
+def _failed_by_date(failed: Iterable[str], declaration: Declaration) -> dict[date, list[str]]:
+    found: dict[date, list[str]] = {}
+    for uri in sorted(failed):
+        if (day := landing_date(uri, source=declaration.source)) is not None:
+            found.setdefault(day, []).append(uri)
+    return found
+
+
+def _by_date(items: Iterable[Item]) -> dict[date, list[Item]]:
+    """By landing date; these modes have a dated source, whose data objects all have one."""
+    found: dict[date, list[Item]] = {}
+    for item in items:
+        if item.landing_date is not None:
+            found.setdefault(item.landing_date, []).append(item)
+    return found
