@@ -27,10 +27,10 @@ lint: setup ## format, lint, types, lock file, declarations
 	scripts/uv lock --check
 	$(BIN)/lakehouse validate
 
-bench: setup ## benchmark against peers on the same input in the same run
+bench: setup ## every workload at a tenth of the size, beside its peers; ARGS="--workloads daily"
 	@$(BIN)/python -m benchmarks.run $(ARGS)
 
-bench-full: setup ## the same at large sizes
+bench-full: setup ## the same at full size; hours
 	@$(BIN)/python -m benchmarks.run --full $(ARGS)
 
 # pytest's 5 = no test carries the mark.

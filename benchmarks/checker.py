@@ -3,8 +3,8 @@
     python -m benchmarks.checker ours TABLE FOLDER PREFIX RECEIPT [--again RECEIPT] [--verified FILE]
     python -m benchmarks.checker peer TABLE FOLDER
 
-`--again`: the same file was loaded once more, in mode full; nothing may have changed. `--verified` remembers which files
-hold the unchanged rows of a day, so that files that were compared once are not compared again.
+`--again`: the same file was loaded once more, in mode full; nothing may have changed. `--verified` remembers which
+files hold the unchanged rows of a day, so that files that were compared once are not compared again.
 Reads tables with PyIceberg's scan and compares with DuckDB; imports nothing of `lakehouse`. Prints one JSON object;
 exit 1 and a line per difference if anything differs. Writes nothing else.
 """
@@ -24,7 +24,6 @@ from typing import Any
 
 import duckdb
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 
 from benchmarks.generate import session
@@ -144,7 +143,7 @@ def compare_rows(
 
     Rows that `batch_id` did not write must have another batch: which one, the expected results cannot know.
     """
-    rows = table.scan(EqualTo("input_date", day.isoformat())) if day else table.scan()
+    rows = table.scan(f"input_date = '{day}'") if day else table.scan()
     con.register("scanned", rows.select(*columns).to_arrow_batch_reader())
     picked = ", ".join(c for c in columns if c != "_batch_id")
     if batch_id is not None:
@@ -180,9 +179,7 @@ def _old(expected: Expected, day: date) -> str:
     return f"select * from ({rows_of_day(expected.target, first_days()[0])}) where false"
 
 
-def _check_snapshot(
-    table: Table, batch: Mapping[str, Any], counts: Mapping[str, int], *, newest: bool
-) -> list[str]:
+def _check_snapshot(table: Table, batch: Mapping[str, Any], counts: Mapping[str, int], *, newest: bool) -> list[str]:
     """The batch is exactly one snapshot, the current one if it is the `newest`, and carries bookmark and counts."""
     ours = [s for s in table.metadata.snapshots if s.summary and s.summary["lakehouse.batch-id"] == batch["batch_id"]]
     if len(ours) != 1 or ours[0].summary is None:

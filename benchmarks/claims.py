@@ -51,7 +51,7 @@ class Claim:
             return "reported"
         if self.keeps(self.must):
             return "pass, aim reached" if self.keeps(self.aim) else "pass"
-        return "MISSED" if self.binding else "missed, not required at this size"
+        return "MISSED" if self.binding else "not required at this size"
 
 
 def claims(result: Result, others: Mapping[str, Result]) -> tuple[Claim, ...]:
@@ -94,16 +94,14 @@ def _again(result: Result) -> tuple[Claim, ...]:
 def _nothing(result: Result) -> tuple[Claim, ...]:
     beyond = sum(number for kind, number in result.requests.items() if kind not in ALLOWED)
     return (
-        Claim(result.workload, "after start-up", result.seconds(NOTHING), "s", 1.0, 0.3),
+        Claim(result.workload, "after start-up", result.seconds(NOTHING), "s", 1.0, 0.3, binding=_large(result)),
         Claim(result.workload, "requests for anything but listing, state, table metadata", beyond, "", 0),
     )
 
 
 def _composite(result: Result) -> tuple[Claim, ...]:
     one, two = cases("composite", result.rows)
-    return (
-        Claim(result.workload, f"{two} / {one}", result.ratio(two, one), "×", 2.0, 1.3, binding=_large(result)),
-    )
+    return (Claim(result.workload, f"{two} / {one}", result.ratio(two, one), "×", 2.0, 1.3, binding=_large(result)),)
 
 
 def _memory(result: Result, daily: Result | None) -> tuple[Claim, ...]:

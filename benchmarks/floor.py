@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import obstore
 from obstore.store import S3Store
@@ -34,6 +35,9 @@ from benchmarks.checker import Expected, read_expected
 from benchmarks.generate import session
 from benchmarks.rows import old_rows
 from benchmarks.workload import BUCKET, NAMESPACE, Batch, updated_days
+
+if TYPE_CHECKING:
+    from obstore.store import S3Config
 
 _RANGE = 16 << 20
 _LEDGER_TABLES = 4
@@ -57,7 +61,7 @@ def convert(source: Path, target: Path, columns: dict[str, str]) -> None:
 
 
 def prepare_merge(expected: Expected, folder: Path) -> Callable[[], None]:
-    """Lay ready what a merge finds, the batch in a table and the keys of the updated days in a file; gives the merge."""
+    """Lay ready what a merge finds: the batch in a table, the keys of the updated days in a file. Gives the merge."""
     days = updated_days(Batch(**expected.counts["made"]["batch"]))
     first, stop = expected.target.first_row(days[0]), expected.target.rows
     con = session()
@@ -67,7 +71,8 @@ def prepare_merge(expected: Expected, folder: Path) -> Callable[[], None]:
 
     def merge() -> None:
         con.execute(
-            f"create temp table hits as select s.order_id, k.seq from '{folder}/keys.parquet' k join staged s using (order_id)"
+            f"""create temp table hits as
+                select s.order_id, k.seq from '{folder}/keys.parquet' k join staged s using (order_id)"""
         )
         con.execute(
             f"""copy (from staged order by input_date, order_id) to '{folder}/written'
@@ -110,7 +115,7 @@ def measure(expected: Expected, key: str, folder: Path) -> dict[str, float]:
     return seconds
 
 
-def _s3() -> dict[str, str]:
+def _s3() -> S3Config:
     return {"endpoint": os.environ["AWS_ENDPOINT_URL_S3"], "region": os.environ["AWS_REGION"]}
 
 

@@ -15,6 +15,7 @@ from contextlib import closing
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -118,12 +119,12 @@ def _make_merged(con: duckdb.DuckDBPyConnection, target: Target) -> None:
     )
 
 
-def _count(con: duckdb.DuckDBPyConnection, target: Target) -> dict[str, dict[str, int | str]]:
+def _count(con: duckdb.DuckDBPyConnection, target: Target) -> dict[str, dict[str, Any]]:
     """Counts of the batch by the receipt's names; rows and sum of the target, after our load and after a bare merge."""
     kinds = dict(con.execute("select kind, count(*) from increment group by 1").fetchall())
     fates = dict(con.execute("select fate, count(*) from merged group by 1").fetchall())
     read, rejected = sum(kinds.values()), kinds["bad_amount"] + kinds["null_key"]
-    batch: dict[str, int | str] = {
+    batch: dict[str, int] = {
         "read": read,
         "rejected": rejected,
         "staged": read - rejected,
@@ -141,7 +142,7 @@ def _count(con: duckdb.DuckDBPyConnection, target: Target) -> dict[str, dict[str
     return {"batch": batch, **totals}
 
 
-def _check(con: duckdb.DuckDBPyConnection, counts: dict[str, dict[str, int | str]]) -> None:
+def _check(con: duckdb.DuckDBPyConnection, counts: dict[str, dict[str, Any]]) -> None:
     """What was meant while making the rows must be what the SQL over them finds."""
     kinds = dict(con.execute("select kind, count(*) from increment group by 1").fetchall())
     meant = {"inserted": "new", "updated": "update"} | {k: k for k in ("superseded", "stale", "unchanged")}

@@ -17,7 +17,6 @@ from benchmarks.scenario import (
     land_batch,
     land_target,
     start_over,
-    take_back_batch,
     time_again,
     time_floor,
     time_nothing,
@@ -108,7 +107,6 @@ def measure_target(
         for number in range(1, max(repeats.ours, repeats.slow) + 1):  # in turns: a noisy minute then hits all
             _measure_ours(stage, job, number, found=found, repeats=repeats, say=say)
             _measure_peers(stage, job, number, found=found, repeats=repeats, environments=environments, say=say)
-        take_back_batch(stage)
         measured[job.case] = found
     return measured
 
@@ -119,9 +117,7 @@ def _measure_ours(
     if number > repeats.ours:
         return
     say(f"{job.case.title}: timing and checking our load {number} of {repeats.ours}")
-    take_back_batch(stage)
     variables = start_over(stage, job.case, number)
-    land_batch(stage, job.case)
     found.ours.append(time_ours(stage, job.case, variables))
     if job.reruns:
         found.again.append(time_again(stage, job.case, variables))

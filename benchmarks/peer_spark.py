@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import boto3
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession  # type: ignore[import-not-found]  # in an environment of its own
 
 from benchmarks.machine import peak_rss_bytes
 from benchmarks.workload import BUCKET, Target
@@ -30,7 +30,7 @@ _TYPES = {"VARCHAR": "string", "TIMESTAMP WITH TIME ZONE": "timestamp"}
 
 
 def session(env: Mapping[str, str]) -> SparkSession:
-    """A local session; `SPARK_IVY` is where jars are kept. The catalog of the environment is `lake`, if there is one."""
+    """A local session; `SPARK_IVY` is where jars are kept. The catalog of the environment, if any, is `lake`."""
     settings = {
         "spark.jars.ivy": env["SPARK_IVY"],
         "spark.jars.packages": JARS,

@@ -28,7 +28,8 @@ class Run:
 @dataclass(frozen=True, slots=True)
 class Result:
     """All timed runs of one workload, every one of them checked. `runs` maps who ran, or what, to the runs; `ours`
-    names those of our loader; `floors` are seconds by step; `requests` counts by kind; `skipped` says who did not run."""
+    names those of our loader; `floors` are seconds by step; `requests` counts by kind; `skipped` says who did not
+    run and why."""
 
     workload: str
     rows: int

@@ -1,20 +1,14 @@
 """Puts a table back to where it stood before a timed run, so that every repeat starts from the same target.
 
-    python -m benchmarks.rewind mark|back TABLE FILE
-
-`mark` writes the table's refs and snapshots to FILE, `back` sets the refs again and removes the snapshots that came
-since. Files that a run added stay in the warehouse, named by nothing. For tables of the benchmark alone: a bookmark of
-a real table must never be moved like this.
+Files that a run added stay in the warehouse, named by nothing. For tables of the benchmark alone: a bookmark of a real
+table must never be moved like this.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-from pathlib import Path
 from typing import Any
 
-from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 from pyiceberg.table.update import (
     AssertTableUUID,
@@ -32,7 +26,7 @@ def mark(table: Table) -> dict[str, Any]:
 
 
 def back(table: Table, marked: dict[str, Any]) -> None:
-    """Make the table's refs and snapshots those of `marked`, in one commit; nothing if they are."""
+    """Set the refs of `marked` again and remove the snapshots that came since, in one commit; nothing if none did."""
     if mark(table) == marked:
         return
     refs = marked["refs"]
@@ -45,20 +39,3 @@ def back(table: Table, marked: dict[str, Any]) -> None:
     if since:
         updates.append(RemoveSnapshotsUpdate(snapshot_ids=since))
     table.catalog.commit_table(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), tuple(updates))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.rewind", description=__doc__)
-    parser.add_argument("what", choices=("mark", "back"))
-    parser.add_argument("table")
-    parser.add_argument("file", type=Path)
-    options = parser.parse_args()
-    table = load_catalog().load_table(options.table)
-    if options.what == "mark":
-        options.file.write_text(json.dumps(mark(table)))
-    else:
-        back(table, json.loads(options.file.read_text()))
-
-
-if __name__ == "__main__":
-    main()

@@ -19,12 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import boto3
+from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table
 
 from benchmarks.counting import by_kind, counted
 from benchmarks.generate import write_day
 from benchmarks.ours import declaration_text
 from benchmarks.peers import ROOT, Environment, Peer
 from benchmarks.result import Run
+from benchmarks.rewind import back, mark
 from benchmarks.workload import (
     BUCKET,
     NAMESPACE,
@@ -114,7 +117,7 @@ def running_stack(folder: Path) -> Iterator[Mapping[str, str]]:
 
 
 def land_target(stage: Stage) -> None:
-    """Make and land the files of the first days, one after another: a large target is never whole on this disk twice."""
+    """Make and land the files of the first days, one by one: a large target is never whole on the disk twice."""
     client, path = stage.client(), stage.folder / "day.csv"
     for day in first_days():
         write_day(stage.target, day, path)
@@ -123,7 +126,8 @@ def land_target(stage: Stage) -> None:
 
 
 def land_batch(stage: Stage, case: Case) -> Mapping[str, Any]:
-    """Make the file of the timed load and the peers', and land both; returns the expected counts."""
+    """Make the file of the timed load and the peers', and land both in place of another case's; returns the counts that
+    are expected."""
     dataset, batch = stage.dataset(case), case.batch
     if not dataset.counts.exists():
         options = ("--all-days",) if batch.all_days else ()
@@ -135,11 +139,6 @@ def land_batch(stage: Stage, case: Case) -> Mapping[str, Any]:
     return counts
 
 
-def take_back_batch(stage: Stage) -> None:
-    """Remove the landed file of the timed load, or the next case's first load would see it."""
-    stage.client().delete_object(Bucket=BUCKET, Key=landing_key(stage.target, NEW_DAY))
-
-
 def fill_ours(stage: Stage, case: Case) -> None:
     """Load the first days into the case's table with our own loader, and remember where it stands."""
     path = stage.assets / case.table / "defs.yaml"
@@ -149,18 +148,18 @@ def fill_ours(stage: Stage, case: Case) -> None:
     receipt = result["receipt"]
     if receipt["state"] != "committed" or receipt["rows"]["inserted"] != stage.target.rows:
         raise PartFailed(f"the first load of {case.table} did not fill it: {receipt.get('error') or receipt}")
-    stage.call("rewind", "mark", case.table, stage.path(case.table))
+    _mark(stage, case.table)
 
 
 def fill_peers(stage: Stage) -> None:
     """Append the first days to the peers' table with PyIceberg, and remember where it stands."""
     stage.call("peer_pyiceberg", "fill", stage.peers_table, stage.target.shape, stage.target.rows)
-    stage.call("rewind", "mark", stage.peers_table, stage.path(stage.peers_table))
+    _mark(stage, stage.peers_table)
 
 
 def start_over(stage: Stage, case: Case, number: int) -> Mapping[str, str]:
     """Put our table back and give it a new ledger that knows the first load; returns the variables that name it."""
-    stage.call("rewind", "back", case.table, stage.path(case.table))
+    _put_back(stage, case.table)
     ops = f"ops_{case.title}_{number}".replace("-", "_").lower()
     result, _ = stage.call("ours", case.table, "first", variables={"LAKEHOUSE_OPS_NAMESPACE": ops})
     if result["receipt"]["state"] != "nothing_to_do":
@@ -206,7 +205,7 @@ def count_requests(stage: Stage, case: Case, variables: Mapping[str, str]) -> di
 def time_peer(stage: Stage, case: Case, peer: Peer, environment: Environment) -> Run:
     """One timed merge of the new day by a peer, from the same start, and its check."""
     table, variables = stage.peers_table, dict(environment.variables)
-    stage.call("rewind", "back", table, stage.path(table))
+    _put_back(stage, table)
     arguments = ("run", table, stage.target.shape, clean_key(case), *peer.options)
     os.sync()
     result, process_seconds = stage.call(peer.module, *arguments, python=environment.python, variables=variables)
@@ -218,6 +217,22 @@ def time_floor(stage: Stage, case: Case) -> Mapping[str, float]:
     """Seconds of the bare work of each step."""
     seconds, _ = stage.call("floor", stage.dataset(case).root, landing_key(stage.target, NEW_DAY))
     return seconds
+
+
+def _mark(stage: Stage, table: str) -> None:
+    stage.path(table).write_text(json.dumps(mark(_table(stage, table))))
+
+
+def _put_back(stage: Stage, table: str) -> None:
+    back(_table(stage, table), json.loads(stage.path(table).read_text()))
+
+
+def _table(stage: Stage, name: str) -> Table:
+    """The table as the catalog of the stage has it; PyIceberg would read this process's own environment."""
+    prefix = "PYICEBERG_CATALOG__DEFAULT__"
+    own = {key.removeprefix(prefix): value for key, value in stage.env.items() if key.startswith(prefix)}
+    properties = {key.lower().replace("__", ".").replace("_", "-"): value for key, value in own.items()}
+    return load_catalog("benchmark", **properties).load_table(name)
 
 
 def _check(stage: Stage, case: Case, variables: Mapping[str, str], *options: object) -> dict[str, Any]:

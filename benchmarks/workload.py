@@ -101,6 +101,11 @@ class Case:
     memory: str = ""
 
     @property
+    def title(self) -> str:
+        other_key = self.key if self.key != ("order_id",) else ()
+        return "-".join(part for part in (self.data, *other_key, self.memory) if part)
+
+    @property
     def data(self) -> str:
         """Name of what the generator makes for the case; cases that differ by key or memory alone share it."""
         return f"{self.target.title}-{self.batch.title}"

@@ -31,7 +31,7 @@ from pyiceberg.exceptions import (
 from pyiceberg.table import Table
 from pyiceberg.utils.config import Config
 
-from lakehouse.errors import ConfigurationError, LakehouseError, Unavailable
+from lakehouse.errors import ConfigurationError, Conflict, LakehouseError, Unavailable
 from lakehouse.iceberg import CONNECT_SECONDS, READ_SECONDS, TimedRestCatalog, is_supported
 
 GLUE_RETRIES = 4
@@ -168,6 +168,8 @@ def translate(error: BaseException, subject: str) -> LakehouseError | None:
         return Unavailable(f"{subject}: the catalog does not answer: {text}")
     if isinstance(error, (NoSuchTableError, NoSuchNamespaceError)):
         return ConfigurationError(f"{subject}: {text}")
+    if isinstance(error, CommitFailedException):
+        return Conflict(f"{subject}: somebody else changed it first: {text}")
     if isinstance(error, RESTError):
         if re.search(r"NoSuch(Namespace|Warehouse|Bucket)|warehouse .*not found", text):
             return ConfigurationError(f"{subject}: the catalog does not know what the configuration names: {text}")
@@ -196,6 +198,9 @@ def _translate_by_module(error: BaseException, subject: str, text: str) -> Lakeh
         if re.search(r"authentication failed|no password supplied|(role|database) \".*\" does not exist", text):
             return ConfigurationError(f"{subject}: the catalog's database refuses us: {text}")
         return Unavailable(f"{subject}: the catalog's database does not answer: {text}")
+    if _is_sql(error) and re.search(r"UniqueViolation|UNIQUE constraint|DuplicateTable|already exists", text):
+        # PyIceberg looks first and inserts then: of two that make the same namespace or table, one comes here.
+        return Unavailable(f"{subject}: another process makes the same entry of the catalog: {text}")
     if _is_sql(error) and re.search(r"InsufficientPrivilege|permission denied", text):
         return ConfigurationError(f"{subject}: the catalog's database refuses us: {text}")
     if isinstance(error, ClientError):

@@ -16,16 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
-from pyiceberg.io import FileIO
-from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
 from lakehouse.engines.duckdb import open_session
 from lakehouse.iceberg import LiveFiles
+from lakehouse.merge.fetch import fetch_rows
 from lakehouse.merge.order import tie_break
 from lakehouse.merge.position_deletes import DeletesOfFile, read_deleted, refuse_equality_deletes
-from lakehouse.merge.target_files import TargetFile, scan
-from lakehouse.merge.verdicts import fetch_rows
+from lakehouse.merge.target_files import TargetFile, TargetReader
 from lakehouse.naming import quote_name
 from lakehouse.scratch import scratch_folder
 from lakehouse.services import Services
@@ -83,7 +81,7 @@ def take_census(con: duckdb.DuckDBPyConnection, declaration: Declaration, table:
     own = read_deleted(con, table.io, live.deletes, list(files.values()))
     keys = declaration.key if declaration.keyed else ()
     dated = [SOURCE_DATE] if SOURCE_DATE in table.schema().column_names else []
-    _read_live(con, table.io, list(files.values()), table.schema(), [*keys, *dated])
+    _read_live(con, table, list(files.values()), [*keys, *dated])
     census = KeyCensus(_count(con, "select count(*) from live_rows"), files, own, _dates(con) if dated else {})
     return _look_at_keys(con, declaration, census) if keys else census
 
@@ -126,7 +124,7 @@ def find_surplus(
     )
     order = (*declaration.order_by, *(tie_break(declaration) if declaration.lineage else ()))
     columns = (*order, *([SOURCE_DATE] if declaration.lineage else ()))
-    fetch_rows(con, "rival_order", "rivals", columns, io=table.io, schema=table.schema(), files=census.files)
+    fetch_rows(con, "rival_order", "rivals", columns, reader=TargetReader(table), files=census.files)
     ages = pa.table(
         {
             "__file": pa.array(range(len(live.data)), pa.int32()),
@@ -154,10 +152,10 @@ def named_doubles(census: KeyCensus) -> str:
 
 
 def _read_live(
-    con: duckdb.DuckDBPyConnection, io: FileIO, files: Sequence[TargetFile], schema: Schema, columns: Sequence[str]
+    con: duckdb.DuckDBPyConnection, table: Table, files: Sequence[TargetFile], columns: Sequence[str]
 ) -> None:
     """Make the temp table `live_rows` (__file, __pos, columns…) of the rows that no delete file deletes."""
-    batches = scan(io, files, schema, columns)
+    batches = TargetReader(table).scan(files, columns)
     first = next(batches, None)
     if first is None:
         names = "".join(f", {quote_name(c)} {'date' if c == SOURCE_DATE else 'varchar'}" for c in columns)

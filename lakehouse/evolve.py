@@ -72,6 +72,11 @@ class Fit:
     carried: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
+    def told(self) -> tuple[str, ...]:
+        """What a plan and a receipt say of it."""
+        changes = (f"the table changes with the next batch: {'; '.join(self.change.described)}",) if self.change else ()
+        return (*changes, *self.notes)
+
 
 @dataclass(slots=True)
 class _Comparison:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.rest import RestCatalog
@@ -28,6 +28,7 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table import Table, Transaction
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import (
     Operation,
     Snapshot,
@@ -130,13 +131,22 @@ class _DeleteManifestWriter(ManifestWriterV2):
         return {**super()._meta, "content": "deletes"}
 
 
+@dataclass(frozen=True, slots=True)
+class _NoTransaction:
+    """What a producer asks of a transaction. A real one copies the whole metadata each time that it is asked, and its
+    commit is never used."""
+
+    _table: Table
+    table_metadata: TableMetadata
+
+
 class _BatchSnapshot(_SnapshotProducer["_BatchSnapshot"]):
     """One snapshot that removes whole files and adds others, from manifests that were read at planning time."""
 
     def __init__(
         self,
         *,
-        transaction: Transaction,
+        table: Table,
         operation: Operation,
         commit_uuid: uuid.UUID,
         properties: dict[str, str],
@@ -147,8 +157,8 @@ class _BatchSnapshot(_SnapshotProducer["_BatchSnapshot"]):
     ) -> None:
         super().__init__(
             operation,
-            transaction,
-            transaction._table.io,
+            cast(Transaction, _NoTransaction(table, table.metadata)),
+            table.io,
             commit_uuid=commit_uuid,
             snapshot_properties=properties,
         )
@@ -271,7 +281,7 @@ def draft_snapshot(
     """
     plain = not removed and all(f.content == DataFileContent.DATA for f in added)
     producer = _BatchSnapshot(
-        transaction=Transaction(table),
+        table=table,
         operation=Operation.APPEND if plain else Operation.OVERWRITE,
         commit_uuid=commit_uuid,
         properties=dict(properties),

@@ -75,7 +75,8 @@ def plan_load(declaration: Declaration, request: LoadRequest, services: Services
     now = services.now()
     listing = discover(_landing(declaration, services), declaration.source, request.window)
     position = find_position(declaration, services)
-    return _plan(declaration, request, position, listing, now=now, full_since=None)
+    plan = _plan(declaration, request, position, listing, now=now, full_since=None)
+    return replace(plan, warnings=(*plan.warnings, *position.fit.told()))
 
 
 class _Load:
@@ -168,13 +169,12 @@ class _Load:
             self._record(task, error)
             raise
         self._failed |= {item.object.uri for item, _ in result.failed}
+        self._failed |= {item.object.uri for item in task.objects if item.landing_date in result.withheld}
         return result
 
     def _tell_of_others(self, position: Position) -> None:
-        if position.fit.change is not None:
-            self._builder.warn(f"a batch of this load changes the table: {'; '.join(position.fit.change.described)}")
-        for note in position.fit.notes:
-            self._builder.warn(note)
+        for text in position.fit.told():
+            self._builder.warn(text)
         if found := foreign_since_bookmark(position.target):
             self._builder.warn(
                 f"{len(found)} snapshots of other writers since the last batch, the newest is {found[0]}: "

@@ -345,6 +345,7 @@ class Receipt:
     """What a load reports, also on failure. `seconds` maps a step's name to wall-clock seconds.
 
     `table_rows` counts the rows of the whole table after the load, from its manifests; None if that is not known.
+    `merge_rule` is the rule by which files with dead rows were rewritten or left with position deletes.
     """
 
     table: str
@@ -366,3 +367,4 @@ class Receipt:
     error: str = ""
     exit_code: int = 0
     table_rows: int | None = None
+    merge_rule: str = ""

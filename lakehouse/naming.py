@@ -26,6 +26,10 @@ LINEAGE = {
 }
 """Lineage columns of the target, in order, with their types."""
 
+REWRITE_RATIO = "lakehouse.merge.rewrite-ratio"
+SMALL_FILE_BYTES = "lakehouse.merge.small-file-bytes"
+"""Table properties that tune the choice between rewriting a file and deleting positions in it."""
+
 DELETED_AT = "_deleted_at"
 """When a row was deleted at the source, timestamptz, NULL while it lives: the last column of a target with soft
 deletes."""

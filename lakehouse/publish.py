@@ -1,8 +1,8 @@
 """The one step that writes the target: one snapshot, the tag and all requirements in a single `commit_table`.
 
-After an error of a sent commit the table is read back and decides; the error's class, which differs by catalog, is asked
-only where the table leaves open whether the commit is still under way. Never retries a commit: a lost one is planned and
-matched again by the caller. Never deletes a file.
+After an error of a sent commit the table is read back and decides; the error's class, which differs by catalog, is
+asked only where the table leaves open whether the commit is still under way. Never retries a commit: a lost one is
+planned and matched again by the caller. Never deletes a file.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ SETTLE_POLLS = 10
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one batch changes: data and delete files to add, paths of either to drop, the table's schema, and the bookmark
-    that stands for it."""
+    """What one batch changes: data and delete files to add, paths of either to drop, the table's schema, and the
+    bookmark that stands for it."""
 
     attempt_id: str
     batch_id: str

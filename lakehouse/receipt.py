@@ -103,6 +103,7 @@ class ReceiptBuilder:
             error=error,
             exit_code=exit_code,
             table_rows=self._table_rows,
+            merge_rule=next((r.merge_rule for r in reversed(done)), ""),
         )
 
     def _batch(self, result: BatchResult) -> BatchReceipt:
@@ -187,7 +188,7 @@ def receipt_json(receipt: Receipt) -> dict[str, Any]:
         day: {"objects": c.objects, **c.rows.as_dict(), "gained": c.gained, "lost": c.lost}
         for day, c in receipt.dates.items()
     }
-    body["files"] = asdict(receipt.files)
+    body["files"] = {**asdict(receipt.files), "rule": body.pop("merge_rule")}
     body["gates"] = {
         g.name: {"passed": g.passed, "value": g.value, "limit": g.limit, "detail": g.detail} for g in receipt.gates
     }

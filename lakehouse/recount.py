@@ -78,7 +78,7 @@ def recount(
         raise DataError(f"table {declaration.table} has no snapshot {snapshot_id} any more: it has expired")
     line = _line_of(table, snapshot)
     manifests = _manifests_at(line, declaration.context, services)
-    foreign = _foreign(line, {m.attempt_id for m in manifests})
+    foreign = _foreign(line, manifests)
     with _session(services) as (con, folder):
         _scan(con, table, snapshot, declaration)
         equations = [*_table_equations(con, declaration, manifests, foreign)]
@@ -121,8 +121,11 @@ def _manifests_at(line: Sequence[Snapshot], context: str, services: Services) ->
     return ()
 
 
-def _foreign(line: Sequence[Snapshot], attempts: set[str]) -> list[tuple[str, int]]:
-    """Snapshots that neither a batch nor our upkeep wrote, each with its net rows."""
+def _foreign(line: Sequence[Snapshot], manifests: Sequence[Manifest]) -> list[tuple[str, int]]:
+    """Snapshots that neither a batch nor our upkeep wrote, each with its net rows, back to the first one of ours: what
+    came before it is the baseline of an adoption, or nothing."""
+    attempts = {m.attempt_id for m in manifests}
+    first = manifests[-1].attempt_id if manifests else None
     found = []
     for snapshot in line:
         keys = summary(snapshot)
@@ -130,6 +133,8 @@ def _foreign(line: Sequence[Snapshot], attempts: set[str]) -> list[tuple[str, in
         if not ours:
             net = int(keys.get("added-records", 0)) - int(keys.get("deleted-records", 0))
             found.append((f"snapshot {snapshot.snapshot_id}: net rows {net:+d}", net))
+        if first is not None and keys.get(naming.ATTEMPT_ID) == first:
+            break
     return found
 
 

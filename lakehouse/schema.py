@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
@@ -159,7 +159,7 @@ def target_spec(declaration: Declaration, schema: Schema) -> PartitionSpec:
     )
 
 
-def _transform(name: str, width: int) -> Transform[object, object]:
+def _transform(name: str, width: int) -> Transform[Any, Any]:
     if name == "truncate":
         return TruncateTransform(width=width)
     if name == "bucket":

@@ -6,16 +6,19 @@ rows or, if it cannot be read as declared, none. Never fetches an object and nev
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 
 from lakehouse.declaration import CsvFormat, Declaration, JsonlFormat, ParquetFormat
+from lakehouse.errors import UnreadableObject
 from lakehouse.model import ObjectDecision, RowCounts
 from lakehouse.naming import LINEAGE, STAGED_LINEAGE, quote_name
 from lakehouse.read.casts import CastRules
 from lakehouse.read.csv import read_csv
+from lakehouse.read.csv_group import SmallFile, look, stage_group
 from lakehouse.read.jsonl import read_jsonl
 from lakehouse.read.local_file import refuse_foreign
 from lakehouse.read.parquet import read_parquet
@@ -57,8 +60,7 @@ def stage_object(
     Raises UnreadableObject if it cannot be read as declared; nothing of it stays then.
     """
     format = declaration.source.format
-    refuse_foreign(path, uri=item.object.uri, format_name=format.type)
-    sink = Sink(con, item=item, declaration=declaration, rules=_rules(format))
+    sink = _open(con, path, item=item, declaration=declaration)
     match format:
         case CsvFormat():
             missing = read_csv(sink, path, format)
@@ -67,6 +69,40 @@ def stage_object(
         case ParquetFormat():
             missing = read_parquet(sink, path)
     return StagedObject(sink.counts, missing)
+
+
+def stage_small_objects(
+    con: duckdb.DuckDBPyConnection, *, objects: Sequence[tuple[ObjectDecision, Path]], declaration: Declaration
+) -> list[StagedObject | UnreadableObject]:
+    """Stage several objects, each as `stage_object` would, with fewer statements; what came of each, in order.
+
+    Their bytes are in memory all at once. The folder of the first one has room for a copy of them.
+    """
+    results: dict[str, StagedObject | UnreadableObject] = {}
+    if isinstance(declaration.source.format, CsvFormat) and len(objects) > 1:
+        small: list[SmallFile] = []
+        for item, path in objects:
+            try:
+                found = look(_open(con, path, item=item, declaration=declaration), path)
+            except UnreadableObject as error:
+                results[item.object.uri] = error
+                continue
+            small += [found] if found else []
+        for file in stage_group(con, small, objects[0][1].parent):
+            results[file.sink.uri] = StagedObject(RowCounts(read=file.records, staged=file.records), file.missing)
+    for item, path in objects:
+        if item.object.uri not in results:
+            try:
+                results[item.object.uri] = stage_object(con, path=path, item=item, declaration=declaration)
+            except UnreadableObject as error:
+                results[item.object.uri] = error
+    return [results[item.object.uri] for item, _ in objects]
+
+
+def _open(con: duckdb.DuckDBPyConnection, path: Path, *, item: ObjectDecision, declaration: Declaration) -> Sink:
+    format = declaration.source.format
+    refuse_foreign(path, uri=item.object.uri, format_name=format.type)
+    return Sink(con, item=item, declaration=declaration, rules=_rules(format))
 
 
 def _rules(format: CsvFormat | JsonlFormat | ParquetFormat) -> CastRules:

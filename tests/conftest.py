@@ -6,7 +6,7 @@ import os
 import signal
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +28,10 @@ from lakehouse.stack import (
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from pyiceberg.catalog import Catalog
+
+    from tests.catalogs import CatalogStack
+    from tests.racer import Racer
+    from tests.services.faulty_http import FaultyHttp
 
 _FOREIGN = ("AWS_", "PYICEBERG_", "LAKEHOUSE_", "DAGSTER_")
 _KEPT = ("LAKEHOUSE_CHAOS_",)
@@ -137,6 +141,48 @@ def place(stack: RunningStack, monkeypatch: pytest.MonkeyPatch) -> Place:
     place = Place(f"t_{uuid.uuid4().hex[:12]}")
     monkeypatch.setenv("LAKEHOUSE_STATE", place.state)
     return place
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[int]:
+    """The port of a throw-away PostgreSQL server."""
+    from tests.services.postgres import find_programs, running_postgres
+
+    programs = find_programs()
+    if programs is None:
+        pytest.skip("PostgreSQL: initdb and postgres are missing, apt-get install postgresql")
+    with running_postgres(programs) as port:
+        yield port
+
+
+@pytest.fixture(scope="session")
+def glue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyHttp]:
+    """A Glue control plane, and the door before it that loses, refuses and holds what it is told to."""
+    from tests.services.glue import running_glue
+
+    with running_glue(tmp_path_factory.mktemp("glue")) as door:
+        yield door
+
+
+@pytest.fixture(params=["rest", "postgres", "glue"])
+def catalog_stack(request: pytest.FixtureRequest, stack: RunningStack) -> CatalogStack:
+    """The session's S3 with each kind of catalog that is supported."""
+    from tests.catalogs import glue_stack, postgres_stack, rest_stack
+
+    if request.param == "postgres":
+        return postgres_stack(stack, request.getfixturevalue("postgres"))
+    if request.param == "glue":
+        return glue_stack(stack, request.getfixturevalue("glue"))
+    return rest_stack(stack)
+
+
+@pytest.fixture(scope="session")
+def crew() -> Iterator[Sequence[Racer]]:
+    """Four processes that run loads as they are told."""
+    from tests.racer import racers
+
+    with racers(4) as started:
+        yield started
 
 
 def _apply(env: dict[str, str], patch: pytest.MonkeyPatch) -> None:

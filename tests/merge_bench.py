@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 
-from lakehouse.create import ensure_table
+from lakehouse.create import ensure_table, new_properties
 from lakehouse.declaration import Declaration, parse_declarations
 from lakehouse.engines.duckdb import open_session
 from lakehouse.iceberg import live_files
@@ -28,6 +28,7 @@ from lakehouse.target import look
 from tests.declaration_text import document
 
 DAY = date(2026, 8, 30)
+NOTHING = Sweep()
 
 
 def declare(**fields: str | None) -> Declaration:
@@ -76,11 +77,11 @@ class Bench:
             self.declaration.table,
             schema=schema,
             spec=target_spec(self.declaration, schema),
-            properties={"format-version": "2"},
+            properties=new_properties(self.declaration.table_properties),
             pause=lambda _seconds: None,
         )
 
-    def merge(self, rows: Sequence[Row], sweep: Sweep = Sweep()) -> Merged:
+    def merge(self, rows: Sequence[Row], sweep: Sweep = NOTHING) -> Merged:
         table = self.catalog.load_table(self.declaration.table)
         target = look(self.declaration.table, self.declaration.context, table)
         live = live_files(table, target.main)
@@ -128,7 +129,14 @@ class Bench:
         """Rows as the snapshot summary counts them."""
         snapshot = self.catalog.load_table(self.declaration.table).current_snapshot()
         assert snapshot is not None and snapshot.summary is not None
-        return int(snapshot.summary["total-records"])
+        deleted = int(snapshot.summary["total-position-deletes"] or 0)
+        return int(snapshot.summary["total-records"]) - deleted
+
+    def summary(self) -> dict[str, str]:
+        """Summary of the newest snapshot."""
+        snapshot = self.catalog.load_table(self.declaration.table).current_snapshot()
+        assert snapshot is not None and snapshot.summary is not None
+        return dict(snapshot.summary.additional_properties)
 
 
 def stage(con: duckdb.DuckDBPyConnection, declaration: Declaration, rows: Iterable[Row]) -> None:

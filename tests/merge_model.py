@@ -76,9 +76,8 @@ class Model:
         days = {o.day for o in unseen}
         if self.rules.mode == "replace_partition":
             return [o for o in listed if o.day in days]
-        if self.rules.mode == "snapshot" and unseen:
-            newest = max(o.day for o in listed)
-            return [o for o in listed if o in unseen or o.day == newest]
+        if self.rules.mode == "snapshot" and _newest_day(listed) in days:
+            return [o for o in listed if o in unseen or o.day == _newest_day(listed)]
         return unseen
 
     def load(self, listing: Iterable[Landed], *, full: bool) -> RowCounts | None:
@@ -98,10 +97,13 @@ class Model:
                 days = {o.day for o in objects}
                 counts = self._replace(staged, [r for r in self.rows if r.day in days])
             case "upsert":
-                counts = self._merge(staged, again, truth=None)
+                counts = self._merge(staged, again)
             case "snapshot":
-                newest = max(o.day for o in listed)
-                counts = self._merge(staged, again, truth={r.key for r in staged if r.day == newest})
+                newest = _newest_day(listed)
+                if newest in {o.day for o in objects}:
+                    counts = self._merge(staged, again, truth={r.key for r in staged if r.day == newest})
+                else:
+                    counts = self._merge(staged, again, settled=newest)
         self.read.update({o.uri: o.mtime for o in objects})
         return replace(counts, read=len(staged), staged=len(staged))
 
@@ -113,18 +115,30 @@ class Model:
         self.rows = [r for r in self.rows if r not in old] + new
         return RowCounts(superseded=len(staged) - len(new), inserted=len(new), replaced=len(old), deleted=len(old))
 
-    def _merge(self, staged: Sequence[Row], again: set[str], *, truth: set[Any] | None) -> RowCounts:
-        """Upsert by key; then vanish the keys absent from `truth`, or from the new version of a retracted object."""
+    def _merge(
+        self,
+        staged: Sequence[Row],
+        again: set[str],
+        *,
+        truth: set[Any] | None = None,
+        settled: date | None = None,
+    ) -> RowCounts:
+        """Upsert by key; then vanish the keys absent from `truth`, or from the new version of a retracted object.
+
+        `truth` are the keys of a snapshot's newest date, which is read as a whole. Without a new object in that date
+        the table has its keys already (`settled`), and rows of older dates bring no other ones.
+        """
         before = {r.key: r for r in self.rows}
         keys = {r.key for r in staged}
         after = dict(before)
         counts = dict.fromkeys(("inserted", "updated", "unchanged", "stale", "removed", "absent"), 0)
         winners = self._newest(staged, lambda r: r.key)
         for row in winners:
-            if truth is not None and row.key not in truth:
-                counts["stale"] += 1
+            if (truth is not None and row.key not in truth) or (settled is not None and row.key not in after):
+                verdict = self._missed(row)
             else:
-                counts[self._merge_row(row, after)] += 1
+                verdict = self._merge_row(row, after)
+            counts[verdict] += 1
         vanished = {
             key
             for key, old in before.items()
@@ -162,6 +176,13 @@ class Model:
         table[row.key] = row
         return "updated"
 
+    def _missed(self, row: Row) -> str:
+        """A row of a date that is no longer true, whose key is not true any more: nothing comes of it."""
+        if row.is_delete and self.rules.deletes == "hard":
+            self._bury(row)
+            return "absent"
+        return "stale"
+
     def _bury(self, row: Row) -> None:
         known = self.graves.get(row.key)
         if known is None or self._rank(row) > self._rank(known):
@@ -196,6 +217,10 @@ class Model:
 
     def _order_columns(self) -> set[str]:
         return {"t"} if self.rules.order == "column" else set()
+
+
+def _newest_day(listing: Iterable[Landed]) -> date:
+    return max(o.day for o in listing)
 
 
 def equal(one: Any, other: Any) -> bool:

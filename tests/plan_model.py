@@ -28,6 +28,7 @@ IGNORED_KEYS = {
     "nodate.csv": "date",
 }
 KEYS = sorted([*DATA_KEYS, *IGNORED_KEYS])
+OUT = ("ignored", "outside_window")
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Seen:
 
     etag: str
     bad: bool
-    declaration: str
+    declaration: tuple[str, str]
     version: int
 
 
@@ -59,7 +60,12 @@ class Ask:
     settle: int
     max_files: int | None
     max_bytes: int | None
-    declaration: str
+    delimiter: str
+    write: str
+
+    @property
+    def declaration(self) -> tuple[str, str]:
+        return (self.delimiter, self.write)
 
 
 @dataclass
@@ -74,7 +80,61 @@ class PrefixModel:
 
     def classes(self, ask: Ask) -> dict[str, str]:
         """The class of every stored key."""
-        return {key: self._class(key, ask) for key in self.stored}
+        classes = {key: self._class(key, ask) for key in self.stored}
+        for day in set(DATA_KEYS.values()):
+            if ask.write == "replace_partition":
+                self._replace_whole(day, classes)
+        newest = self.newest(ask)
+        if ask.write == "snapshot" and newest:
+            self._read_whole(newest, classes, ask)
+        return classes
+
+    def newest(self, ask: Ask) -> date | None:
+        """The newest stored date in the window, unless a newer one was read before."""
+        days = [DATA_KEYS[key] for key in self.stored if self._class(key, ask) not in OUT]
+        read = [DATA_KEYS[key] for key, seen in self.seen.items() if not seen.bad]
+        return max(days) if days and max(days) >= max(read, default=max(days)) else None
+
+    def missing(self, ask: Ask) -> list[str]:
+        """Keys that were read with the rest of a date that is replaced now, and are not stored any more."""
+        classes = self.classes(ask)
+        days = {DATA_KEYS[key] for key, name in classes.items() if name == "planned"}
+        return sorted(key for day in days for key in self._gone(day, ask)) if ask.write == "replace_partition" else []
+
+    def _of(self, day: date, classes: dict[str, str]) -> list[str]:
+        return [key for key, name in classes.items() if DATA_KEYS.get(key) == day and name not in OUT]
+
+    def _replace_whole(self, day: date, classes: dict[str, str]) -> None:
+        """A date is planned as a whole, or not at all."""
+        keys = self._of(day, classes)
+        names = {classes[key] for key in keys}
+        if "planned" not in names:
+            return
+        if names & {"deferred", "quarantined"}:
+            for key in keys:
+                seen = self.seen.get(key)
+                known = seen and not seen.bad and seen.etag == self.stored[key].etag
+                if classes[key] == "planned":
+                    classes[key] = "consumed" if known else "deferred"
+        else:
+            classes.update(dict.fromkeys(keys, "planned"))
+
+    def _read_whole(self, day: date, classes: dict[str, str], ask: Ask) -> None:
+        """What is consumed of a snapshot's newest date is read again with what is new, or if it was read in pieces."""
+        keys = self._of(day, classes)
+        names = {classes[key] for key in keys}
+        versions = {self.seen[key].version for key in keys if classes[key] == "consumed"}
+        finished = not names & {"deferred", "quarantined"} and not self._gone(day, ask)
+        if "planned" in names or (finished and len(versions) > 1):
+            classes.update({key: "planned" for key in keys if classes[key] == "consumed"})
+
+    def _gone(self, day: date, ask: Ask) -> list[str]:
+        read = {key: seen for key, seen in self.seen.items() if DATA_KEYS.get(key) == day and not seen.bad}
+        if not read:
+            return []
+        last = max(read.values(), key=lambda seen: seen.version)
+        together = [key for key, seen in read.items() if seen.version == last.version]
+        return [key for key in (together if last.declaration == ask.declaration else read) if key not in self.stored]
 
     def _class(self, key: str, ask: Ask) -> str:
         obj, seen = self.stored[key], self.seen.get(key)
@@ -93,16 +153,23 @@ class PrefixModel:
         return "planned"
 
     def batches(self, ask: Ask) -> list[list[str]]:
-        """The planned keys, oldest first, cut by the bounds."""
+        """The planned keys, oldest first, cut by the bounds; between dates alone where these are read as a whole."""
         planned = [key for key, name in self.classes(ask).items() if name == "planned"]
+        planned.sort(key=lambda key: (self.stored[key].modified, key))
+        if ask.write in ("upsert", "append"):
+            pieces = [[key] for key in planned]
+        else:
+            newest = self.newest(ask) if ask.write == "snapshot" else None
+            days = sorted({DATA_KEYS[key] for key in planned}, key=lambda day: (day != newest, day))
+            pieces = [[key for key in planned if DATA_KEYS[key] == day] for day in days]
         batches: list[list[str]] = []
-        for key in sorted(planned, key=lambda key: (self.stored[key].modified, key)):
-            size = sum(self.stored[other].size for other in batches[-1]) if batches else 0
+        for piece in pieces:
+            together = [*(batches[-1] if batches else ()), *piece]
             fits = bool(batches)
-            fits = fits and (ask.max_files is None or len(batches[-1]) < ask.max_files)
-            fits = fits and (ask.max_bytes is None or size + self.stored[key].size <= ask.max_bytes)
-            batches[-1].append(key) if fits else batches.append([key])
-        return batches
+            fits = fits and (ask.max_files is None or len(together) <= ask.max_files)
+            fits = fits and (ask.max_bytes is None or sum(self.stored[key].size for key in together) <= ask.max_bytes)
+            batches[-1].extend(piece) if fits else batches.append([*piece])
+        return [sorted(batch, key=lambda key: (self.stored[key].modified, key)) for batch in batches]
 
     def commit(self, batch: list[str], bad: set[str], ask: Ask) -> None:
         """One batch is published; `bad` keys are quarantined. In no-advance mode only the version moves."""

@@ -1,4 +1,4 @@
-"""Reads the objects of a batch into staging, one after the other, while the next ones are fetched.
+"""Reads the objects of a batch into staging while the next ones are fetched: small ones together, others one by one.
 
 An object that cannot be read as declared is quarantined, one whose fetch failed for now is left for the next load;
 neither stops the others. Never touches the target.
@@ -19,13 +19,19 @@ from lakehouse.batch.stopwatch import Stopwatch
 from lakehouse.bookmark import first_seen
 from lakehouse.errors import LakehouseError, ObjectChanged, RetryLater, UnreadableObject
 from lakehouse.landing import fetch_all
-from lakehouse.model import Bookmark, Decision, ObjectDecision, ObjectOutcome, RowCounts
+from lakehouse.model import Bookmark, Decision, ObjectDecision, ObjectOutcome
 from lakehouse.services import Progress, Services
-from lakehouse.stage import create_staging, stage_object
+from lakehouse.stage import StagedObject, create_staging, stage_object, stage_small_objects
 from lakehouse.storage import Storage
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
+
+SMALL = 256 << 10
+"""Bytes of the largest object that waits for others."""
+TOGETHER = 8 << 20
+"""Bytes of the objects that are staged together, which are in memory at once."""
+MOST_TOGETHER = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +63,9 @@ def stage_objects(
 ) -> Staged:
     """Fill `staged` and `rejects` and say what became of every object."""
     create_staging(con, declaration)
-    outcomes: list[ObjectOutcome] = []
+    stager = _Stager(con, declaration, bookmark=bookmark, now=now)
     changed: list[str] = []
     failed: list[tuple[ObjectDecision, str]] = []
-    warnings: list[str] = []
     report = _Reporter(objects, services, watch)
     with closing(fetch_all(landing, [o.object for o in objects], folder)) as fetched:
         for item in objects:
@@ -72,37 +77,70 @@ def stage_objects(
                 failed.append((item, local.message))
             else:
                 with watch.step("stage"):
-                    outcome, warning = _stage(con, declaration, item, local, bookmark=bookmark, now=now)
-                outcomes.append(outcome)
-                if warning:
-                    warnings.append(f"{item.object.uri}: {warning}")
-            report.advance(item, outcomes)
-    return Staged(tuple(outcomes), tuple(changed), tuple(failed), tuple(warnings))
+                    stager.take(item, local)
+            report.advance(item, stager.rows_read)
+        with watch.step("stage"):
+            stager.finish()
+    return Staged(tuple(stager.outcomes), tuple(changed), tuple(failed), tuple(stager.warnings))
 
 
-def _stage(
-    con: duckdb.DuckDBPyConnection,
-    declaration: Declaration,
-    item: ObjectDecision,
-    local: Path | LakehouseError,
-    *,
-    bookmark: Bookmark,
-    now: datetime,
-) -> tuple[ObjectOutcome, str]:
-    """What became of the object, and what must be told of it though it was read; empty if nothing."""
-    seen = first_seen(bookmark.seen, item.object, now=now)
-    try:
-        if isinstance(local, LakehouseError):
-            raise local
-        staged = stage_object(con, path=local, item=item, declaration=declaration)
-    except UnreadableObject as error:
-        return ObjectOutcome(item.object, item.landing_date, Decision.QUARANTINED, error.message, seen), ""
-    finally:
-        if isinstance(local, Path):
-            local.unlink(missing_ok=True)
-    warning = f"columns missing in the file are NULL: {', '.join(staged.missing)}" if staged.missing else ""
-    reason = f"{item.reason}; {warning}" if warning else item.reason
-    return ObjectOutcome(item.object, item.landing_date, Decision.CONSUMED, reason, seen, staged.rows), warning
+class _Stager:
+    """Stages objects in order; small ones wait, under a name of their own, until there are enough for one go."""
+
+    def __init__(
+        self, con: duckdb.DuckDBPyConnection, declaration: Declaration, *, bookmark: Bookmark, now: datetime
+    ) -> None:
+        self.outcomes: list[ObjectOutcome] = []
+        self.warnings: list[str] = []
+        self.rows_read = 0
+        self._con, self._declaration = con, declaration
+        self._bookmark, self._now = bookmark, now
+        self._waiting: list[tuple[ObjectDecision, Path]] = []
+        self._bytes = 0
+
+    def take(self, item: ObjectDecision, local: Path | LakehouseError) -> None:
+        """Stage the object now or with the next ones. Its local copy is used up."""
+        size = local.stat().st_size if isinstance(local, Path) else 0
+        if isinstance(local, Path) and size <= SMALL:
+            self._waiting.append((item, local.rename(local.with_name(f"{local.name}-waiting"))))
+            self._bytes += size
+            if self._bytes >= TOGETHER or len(self._waiting) >= MOST_TOGETHER:
+                self.finish()
+            return
+        self.finish()
+        try:
+            if isinstance(local, LakehouseError):
+                raise local
+            self._tell(item, stage_object(self._con, path=local, item=item, declaration=self._declaration))
+        except UnreadableObject as error:
+            self._tell(item, error)
+        finally:
+            if isinstance(local, Path):
+                local.unlink(missing_ok=True)
+
+    def finish(self) -> None:
+        """Stage what waits."""
+        waiting, self._waiting, self._bytes = self._waiting, [], 0
+        for (item, path), staged in zip(
+            waiting, stage_small_objects(self._con, objects=waiting, declaration=self._declaration), strict=True
+        ):
+            path.unlink(missing_ok=True)
+            self._tell(item, staged)
+
+    def _tell(self, item: ObjectDecision, staged: StagedObject | UnreadableObject) -> None:
+        seen = first_seen(self._bookmark.seen, item.object, now=self._now)
+        if isinstance(staged, UnreadableObject):
+            decided = ObjectOutcome(item.object, item.landing_date, Decision.QUARANTINED, staged.message, seen)
+            self.outcomes.append(decided)
+            return
+        warning = f"columns missing in the file are NULL: {', '.join(staged.missing)}" if staged.missing else ""
+        reason = f"{item.reason}; {warning}" if warning else item.reason
+        self.outcomes.append(
+            ObjectOutcome(item.object, item.landing_date, Decision.CONSUMED, reason, seen, staged.rows)
+        )
+        self.rows_read += staged.rows.read
+        if warning:
+            self.warnings.append(f"{item.object.uri}: {warning}")
 
 
 class _Reporter:
@@ -117,10 +155,9 @@ class _Reporter:
         self._done = 0
         self._done_bytes = 0
 
-    def advance(self, item: ObjectDecision, outcomes: Sequence[ObjectOutcome]) -> None:
+    def advance(self, item: ObjectDecision, rows: int) -> None:
         self._done += 1
         self._done_bytes += item.object.size
         spent = self._watch.elapsed() - self._started
         left = spent * (self._bytes - self._done_bytes) / self._done_bytes if self._done_bytes else None
-        rows = sum((o.rows for o in outcomes), RowCounts()).read
         self._services.progress(Progress("stage", self._done, self._total, rows, left))

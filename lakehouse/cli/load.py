@@ -168,7 +168,7 @@ def print_receipt(receipt: Receipt) -> None:
             "batches": ", ".join(b.batch_id for b in receipt.batches) or "-",
             "objects": ", ".join(f"{n} {name}" for name, n in receipt.objects.items()),
             "rows": ", ".join(f"{n:,} {name}" for name, n in receipt.rows.as_dict().items() if n) or "none",
-            "files": f"{receipt.files.added} added, {receipt.files.rewritten} rewritten",
+            "files": ", ".join(f"{n} {name.replace('_', ' ')}" for name, n in asdict(receipt.files).items()),
             "seconds": f"{receipt.seconds.get('total', 0.0):.2f}",
         }
     )

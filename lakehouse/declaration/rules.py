@@ -78,6 +78,8 @@ def _column_names(raw: _Raw) -> Iterator[Finding]:
             yield Finding(place, "the name belongs to a lineage column; choose another name", at_key=True)
         if name.lower() in (DELETED_AT, IS_DELETE):
             yield Finding(place, "the name belongs to the marks of deletes; choose another name", at_key=True)
+        if name.lower() == "rowid" or name.startswith("__"):
+            yield Finding(place, "the engine has such names for itself; choose another one, with `from`", at_key=True)
         if "." in name:
             yield Finding(
                 place, "a column name has no dot; rename it, with `from` for its name in the file", at_key=True

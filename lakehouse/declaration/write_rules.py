@@ -5,12 +5,14 @@ They look at the raw mapping, as `rules` does, and pass over values that the mod
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lakehouse.declaration.fields import show
 from lakehouse.declaration.problem import Finding
 from lakehouse.declaration.yaml_source import Substituted, scalar
+from lakehouse.naming import REWRITE_RATIO, SMALL_FILE_BYTES
 
 MODES = ("upsert", "snapshot", "replace_partition", "append")
 KEYED = ("upsert", "snapshot")
@@ -102,6 +104,9 @@ def _properties(given: object) -> Iterator[Finding]:
         place = ("table_properties", name)
         if name in _RESERVED:
             yield Finding(place, "Iceberg keeps this name for itself; leave it out", at_key=True)
+        elif name in (REWRITE_RATIO, SMALL_FILE_BYTES):
+            if isinstance(value, str) and not re.fullmatch(r"\d+(\.\d+)?", value):
+                yield Finding(place, f"got {show(value)}; expected a number from 0 on, in quotes")
         elif name.startswith(("lakehouse.", "encryption.")):
             owner = (
                 "lakehouse keeps its names for itself" if name.startswith("lakehouse.") else "files are not encrypted"

@@ -37,7 +37,7 @@ def _times(x: str, factor: int) -> str:
 
 
 def _rotated(x: str, bits: int) -> str:
-    """A rotation to the left names its operand once like this: modulo 2^32 - 1, with -1 and + 1 so that all ones stay."""
+    """A rotation to the left that names its operand once: modulo 2^32 - 1, with - 1 and + 1 so that all ones stay."""
     return f"((({x})::BIGINT * {1 << bits} - 1) % {_MASK} + 1)"
 
 

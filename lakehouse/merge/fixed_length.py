@@ -54,11 +54,11 @@ def _holds_fixed(kind: IcebergType) -> bool:
             return False
 
 
-def _fixed_field(field: pa.Field, want: IcebergType) -> pa.Field:
+def _fixed_field(field: pa.Field[Any], want: IcebergType) -> pa.Field[Any]:
     return field.with_type(_fixed_type(field.type, want))
 
 
-def _fixed_type(kind: pa.DataType, want: IcebergType) -> pa.DataType:
+def _fixed_type(kind: Any, want: IcebergType) -> Any:
     """The file's type with the lengths of the table's; names and field ids stay."""
     match want:
         case FixedType():
@@ -68,15 +68,13 @@ def _fixed_type(kind: pa.DataType, want: IcebergType) -> pa.DataType:
         case ListType():
             return pa.list_(_fixed_field(kind.field(0), want.element_type))
         case MapType():
-            key, value = (
-                _fixed_field(f, t) for f, t in ((kind.key_field, want.key_type), (kind.item_field, want.value_type))
-            )
-            return pa.map_(key, value)
+            key = _fixed_field(kind.key_field, want.key_type)
+            return pa.map_(key, _fixed_field(kind.item_field, want.value_type))
         case _:
             return kind
 
 
-def _fixed(array: Any, kind: pa.DataType) -> Any:
+def _fixed(array: Any, kind: Any) -> Any:
     """The array as `kind`, which differs in lengths alone; offsets and NULLs stay."""
     if array.type == kind:
         return array
@@ -87,7 +85,6 @@ def _fixed(array: Any, kind: pa.DataType) -> Any:
         parts = [_fixed(array.field(i), kind.field(i).type) for i in range(kind.num_fields)]
         return pa.StructArray.from_arrays(parts, fields=[kind.field(i) for i in range(kind.num_fields)], mask=nulls)
     if types.is_map(kind):
-        return pa.MapArray.from_arrays(
-            array.offsets, _fixed(array.keys, kind.key_type), _fixed(array.items, kind.item_type), type=kind, mask=nulls
-        )
+        keys, items = _fixed(array.keys, kind.key_type), _fixed(array.items, kind.item_type)
+        return pa.MapArray.from_arrays(array.offsets, keys, items, type=kind, mask=nulls)  # type: ignore[call-overload]
     return pa.ListArray.from_arrays(array.offsets, _fixed(array.values, kind.value_type), type=kind, mask=nulls)

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.conversions import from_bytes
-from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema
-from pyiceberg.types import DateType
+from pyiceberg.types import DateType, DoubleType, FloatType, UUIDType
 
 from lakehouse.errors import TargetDamaged
 from lakehouse.merge.prune import null_keys
-from lakehouse.merge.target_files import TargetFile, scan
+from lakehouse.merge.target_files import TargetFile, TargetReader, arrow_type, typed
 from lakehouse.model import Sweep
 from lakehouse.naming import quote_name
 
@@ -29,15 +29,18 @@ if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
 
 SOURCE_DATE, SOURCE_FILE = "_source_date", "_source_file"
+FEW_KEYS = 250_000
+"""Up to so many winners are looked up in the reading threads; more are left to the engine's own join."""
 
 
 def create_tables(con: duckdb.DuckDBPyConnection) -> None:
-    """Make `hits`, `matched` and `gone`, empty."""
+    """Make `hits`, `keyless`, `matched` and `gone`, empty."""
     con.execute("create or replace temp table hits (__row_id bigint, __file int, __pos bigint)")
     con.execute(
         "create or replace temp table matched "
         "(__row_id bigint, __file int, __pos bigint, verdict varchar, old_date date)"
     )
+    con.execute("create or replace temp table keyless (__file int, __pos bigint, name varchar)")
     con.execute("create or replace temp table gone (__file int, __pos bigint, cause varchar, old_date date)")
 
 
@@ -69,39 +72,92 @@ def find_hits(
     con: duckdb.DuckDBPyConnection,
     declaration: Declaration,
     *,
-    io: FileIO,
-    schema: Schema,
+    reader: TargetReader,
     files: Sequence[TargetFile],
     snapshot_date: date | None,
 ) -> None:
     """Fill `hits` with the rows whose key a winner has; with `snapshot_date` also `gone` with all other rows.
 
-    Raises TargetDamaged on a NULL key, naming the column.
+    Rows with a NULL in their key go to the temp table `keyless` (__file, __pos, name).
     """
     keys = ", ".join(quote_name(k) for k in declaration.key)
+    look = KeyLook(declaration.key, _sought(con, declaration, reader.schema) if snapshot_date is None else None)
     dated = [SOURCE_DATE] if snapshot_date is not None else []
-    batches = _refuse_null_keys(declaration, scan(io, files, schema, [*declaration.key, *dated]), files)
-    with _registered(con, batches) as any_rows:
-        if not any_rows:
-            return
-        if snapshot_date is None:
+    with _registered(con, reader.scan(files, [*declaration.key, *dated], look)) as any_rows:
+        if any_rows and snapshot_date is None:
             con.execute(f"insert into hits select __row_id, __file, __pos from target_rows join winners using ({keys})")
-            return
-        con.execute(
-            f"create or replace temp table met as select w.__row_id, t.__file, t.__pos, t.{quote_name(SOURCE_DATE)} "
-            f"as old_date from target_rows t left join (select * from winners semi join truth using ({keys})) w "
-            f"using ({keys})"
-        )
-    con.execute("insert into hits select __row_id, __file, __pos from met where __row_id is not null")
-    con.execute("insert into gone select __file, __pos, 'vanished', old_date from met where __row_id is null")
-    con.execute("drop table met")
+        elif any_rows:
+            con.execute(
+                f"create or replace temp table met as select w.__row_id, t.__file, t.__pos, "
+                f"t.{quote_name(SOURCE_DATE)} as old_date from target_rows t "
+                f"left join (select * from winners semi join truth using ({keys})) w using ({keys})"
+            )
+    if snapshot_date is not None and any_rows:
+        con.execute("insert into hits select __row_id, __file, __pos from met where __row_id is not null")
+        con.execute("insert into gone select __file, __pos, 'vanished', old_date from met where __row_id is null")
+        con.execute("drop table met")
+    look.report(con)
+
+
+class KeyLook:
+    """Looks at the key columns of target rows as they are read: keeps the NULLs in mind, drops rows nobody seeks.
+
+    Few sought values are compared in the reading threads, before the engine sees a row.
+    """
+
+    def __init__(self, key: Sequence[str], sought: tuple[str, Any] | None) -> None:
+        self._key = key
+        self._sought = sought
+        self._nulls: list[pa.Table] = []
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        compute: Any = pc
+        for name in self._key:
+            if table.column(name).null_count:
+                nulls = table.filter(compute.is_null(table.column(name))).select(["__file", "__pos"])
+                self._nulls.append(nulls.append_column("name", pa.repeat(pa.scalar(name), nulls.num_rows)))
+        if self._sought is None:
+            return table
+        name, values = self._sought
+        return table.filter(compute.is_in(table.column(name), value_set=values))
+
+    def report(self, con: duckdb.DuckDBPyConnection) -> None:
+        """Fill `keyless` with the rows whose key is NULL."""
+        for nulls in self._nulls:
+            con.register("nulls", nulls)
+            con.execute("insert into keyless select * from nulls")
+            con.unregister("nulls")
+
+
+def _sought(con: duckdb.DuckDBPyConnection, declaration: Declaration, schema: Schema) -> tuple[str, Any] | None:
+    """The key column with the most values in the batch, and these values, if they are few enough to be looked up."""
+    ((rows,),) = con.execute("select count(*) from winners").fetchall()
+    types = {name: schema.find_field(name).field_type for name in declaration.key}
+    # Arrow tells -0.0 from 0.0, which the engine does not, and looks up no UUID
+    exact = [name for name, kind in types.items() if not isinstance(kind, FloatType | DoubleType | UUIDType)]
+    if rows > FEW_KEYS or not exact:
+        return None
+    picked = ", ".join(f"approx_count_distinct({quote_name(name)})" for name in exact)
+    (counts,) = con.execute(f"select {picked} from winners").fetchall()
+    name = max(zip(counts, exact, strict=True))[1]
+    values = con.sql(f"select distinct {quote_name(name)} from winners").to_arrow_table().column(0).combine_chunks()
+    return name, typed(values, arrow_type(types[name]))
+
+
+def refuse_null_keys(con: duckdb.DuckDBPyConnection, table: str, files: Mapping[int, TargetFile]) -> None:
+    """Raise TargetDamaged if a live row has no key: it can never be matched, so it would stay for ever."""
+    found = con.execute(
+        "select name, any_value(__file), count(*) from keyless anti join deleted using (__file, __pos) "
+        "group by 1 order by 1 limit 1"
+    ).fetchall()
+    for name, number, count in found:
+        raise null_keys(table, name, int(count), files[int(number)].path)
 
 
 def find_replaced(
     con: duckdb.DuckDBPyConnection,
     *,
-    io: FileIO,
-    schema: Schema,
+    reader: TargetReader,
     files: Sequence[TargetFile],
     sweep: Sweep,
 ) -> None:
@@ -111,7 +167,7 @@ def find_replaced(
     condition += f' or "{SOURCE_DATE}" is null)' if None in sweep.replaced_dates else ")"
     _sweep_rows(
         con,
-        scan(io, files, schema, [SOURCE_DATE, SOURCE_FILE]),
+        reader.scan(files, [SOURCE_DATE, SOURCE_FILE]),
         f"select __file, __pos, 'replaced', \"{SOURCE_DATE}\" from target_rows "
         f'where {condition} or "{SOURCE_FILE}" in (select unnest($objects::varchar[]))',
         {"dates": dates, "objects": sorted(sweep.replaced_objects)},
@@ -122,8 +178,7 @@ def find_retracted(
     con: duckdb.DuckDBPyConnection,
     declaration: Declaration,
     *,
-    io: FileIO,
-    schema: Schema,
+    reader: TargetReader,
     files: Sequence[TargetFile],
     sweep: Sweep,
 ) -> None:
@@ -131,7 +186,7 @@ def find_retracted(
     keys = ", ".join(quote_name(k) for k in declaration.key)
     _sweep_rows(
         con,
-        scan(io, files, schema, [*declaration.key, SOURCE_DATE, SOURCE_FILE]),
+        reader.scan(files, [*declaration.key, SOURCE_DATE, SOURCE_FILE]),
         f"select __file, __pos, 'vanished', t.\"{SOURCE_DATE}\" from target_rows t anti join staged using ({keys}) "
         f'where t."{SOURCE_FILE}" in (select unnest($objects::varchar[]))',
         {"objects": sorted(sweep.retracted_objects)},
@@ -158,19 +213,6 @@ def _registered(con: duckdb.DuckDBPyConnection, batches: Iterator[pa.RecordBatch
         yield True
     finally:
         con.unregister("target_rows")
-
-
-def _refuse_null_keys(
-    declaration: Declaration, batches: Iterable[pa.RecordBatch], files: Sequence[TargetFile]
-) -> Iterator[pa.RecordBatch]:
-    """A row without a key can never be matched: it would stay for ever beside its newer versions."""
-    paths = {target.number: target.path for target in files}
-    for batch in batches:
-        for name in declaration.key:
-            if nulls := batch.column(name).null_count:
-                number = batch.column("__file")[0].as_py()
-                raise null_keys(declaration.table, name, nulls, paths[number])
-        yield batch
 
 
 def refuse_doubled_keys(

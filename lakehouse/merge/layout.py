@@ -7,10 +7,12 @@ dropped, reordered and widened fields are read as the table has them now. Names 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import types
 from pyiceberg.schema import Schema
+from pyiceberg.table.name_mapping import MappedField, NameMapping
 from pyiceberg.types import (
     BinaryType,
     FixedType,
@@ -56,6 +58,16 @@ def column_expression(field: NestedField, file_schema: pa.Schema) -> str:
     return _value(quote_name(found.name), field.field_type, found.type, by_id=by_id, depth=0)
 
 
+def identified(file_schema: pa.Schema, mapping: NameMapping | None) -> pa.Schema:
+    """The schema of a file without field ids with those that the table's name mapping gives it; others as they are.
+
+    A field that the mapping does not know stays without an id, so that the table reads NULL.
+    """
+    if mapping is None or _has_ids(list(file_schema)):
+        return file_schema
+    return pa.schema([_identified(field, mapping.root) for field in file_schema])
+
+
 def field_ids_sql(schema: Schema, names: Sequence[str]) -> str:
     """What DuckDB's COPY takes as FIELD_IDS, for the columns `names` with everything inside them."""
     return f"{{{', '.join(_ids(schema.find_field(name)) for name in names)}}}"
@@ -80,26 +92,43 @@ def _parts(field_type: IcebergType) -> Iterator[NestedField]:
             yield field_type.value_field
 
 
-def _has_ids(fields: Sequence[pa.Field]) -> bool:
+def _has_ids(fields: Sequence[pa.Field[Any]]) -> bool:
     return any(_id_of(field) is not None or _has_ids(_inside(field.type)) for field in fields)
 
 
-def _id_of(field: pa.Field) -> int | None:
+def _id_of(field: pa.Field[Any]) -> int | None:
     found = (field.metadata or {}).get(FIELD_ID)
     return int(found) if found is not None else None
 
 
-def _inside(kind: pa.DataType) -> list[pa.Field]:
+def _inside(kind: pa.DataType) -> list[pa.Field[Any]]:
     return [kind.field(i) for i in range(kind.num_fields)] if types.is_nested(kind) else []
 
 
-def _find(field: NestedField, fields: Sequence[pa.Field], by_id: bool) -> pa.Field | None:
+def _identified(field: pa.Field[Any], known: Sequence[MappedField], name: str | None = None) -> pa.Field[Any]:
+    found = next((mapped for mapped in known if (name or field.name) in mapped.names), None)
+    if found is None:
+        return field
+    kind: Any = field.type
+    if types.is_struct(kind):
+        kind = pa.struct([_identified(part, found.fields) for part in _inside(kind)])
+    elif types.is_map(kind):
+        key = _identified(kind.key_field, found.fields, "key")
+        kind = pa.map_(key, _identified(kind.item_field, found.fields, "value"))
+    elif types.is_nested(kind):
+        kind = pa.list_(_identified(_inside(kind)[0], found.fields, "element"))
+    if found.field_id is None:
+        return field.with_type(kind)
+    return field.with_type(kind).with_metadata({FIELD_ID: str(found.field_id).encode()})
+
+
+def _find(field: NestedField, fields: Sequence[pa.Field[Any]], by_id: bool) -> pa.Field[Any] | None:
     if by_id:
         return next((f for f in fields if _id_of(f) == field.field_id), None)
     return next((f for f in fields if f.name == field.name), None)
 
 
-def _value(source: str, want: IcebergType, have: pa.DataType, *, by_id: bool, depth: int) -> str:
+def _value(source: str, want: IcebergType, have: Any, *, by_id: bool, depth: int) -> str:
     """`source`, of Arrow type `have` in the file, as the table's type `want`."""
     if not _same_shape(want, have, by_id):
         match want:
@@ -121,14 +150,14 @@ def _value(source: str, want: IcebergType, have: pa.DataType, *, by_id: bool, de
     return f"{_decoded(source, want, have)}::{duckdb_type(want)}"
 
 
-def _field(source: str, field: NestedField, fields: Sequence[pa.Field], *, by_id: bool, depth: int) -> str:
+def _field(source: str, field: NestedField, fields: Sequence[pa.Field[Any]], *, by_id: bool, depth: int) -> str:
     found = _find(field, fields, by_id)
     if found is None:
         return f"NULL::{duckdb_type(field.field_type)}"
     return _value(field_of(source, found.name), field.field_type, found.type, by_id=by_id, depth=depth)
 
 
-def _same_shape(want: IcebergType, have: pa.DataType, by_id: bool) -> bool:
+def _same_shape(want: IcebergType, have: Any, by_id: bool) -> bool:
     """Whether a cast is all that the value needs: it is primitive, or its fields are the table's, in its order."""
     parts = list(_parts(want))
     if not parts:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import duckdb
-from pyiceberg.io import FileIO
-from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
 from lakehouse.iceberg import LiveFiles
@@ -20,12 +18,13 @@ from lakehouse.merge.hits import (
     find_retracted,
     reached_by_date,
     refuse_doubled_keys,
+    refuse_null_keys,
 )
 from lakehouse.merge.order import newer, tie_break
 from lakehouse.merge.policy import Fate, MergeRule, merge_rule
 from lakehouse.merge.position_deletes import DeletesOfFile, read_deleted, refuse_equality_deletes
 from lakehouse.merge.prune import candidates
-from lakehouse.merge.target_files import TargetFile
+from lakehouse.merge.target_files import TargetFile, TargetReader
 from lakehouse.merge.verdicts import judge, keep_old_values
 from lakehouse.model import Sweep
 from lakehouse.naming import quote_name, quote_text
@@ -81,21 +80,24 @@ def match_target(
 
     Raises TargetDamaged if a live key is NULL or stands in two rows, naming it; NotAvailable for equality deletes.
     """
-    io, schema = table.io, table.schema()
+    reader = TargetReader(table)
     refuse_equality_deletes(declaration.table, live.deletes)
     files = [TargetFile(number, entry.data_file) for number, entry in enumerate(live.data)]
     by_number = {target.number: target for target in files}
     create_tables(con)
-    _find(con, declaration, io=io, schema=schema, files=files, sweep=sweep)
-    touched = con.execute("select distinct __file from hits union select distinct __file from gone").fetchall()
-    own = read_deleted(con, io, live.deletes, [by_number[int(number)] for (number,) in touched])
+    _find(con, declaration, reader=reader, files=files, sweep=sweep, any_deletes=bool(live.deletes))
+    touched = con.execute(
+        "select __file from hits union select __file from gone union select __file from keyless"
+    ).fetchall()
+    own = read_deleted(con, table.io, live.deletes, [by_number[int(number)] for (number,) in touched])
     drop_deleted(con)
+    refuse_null_keys(con, declaration.table, by_number)
     refuse_doubled_keys(con, declaration, by_number)
-    judge(con, declaration, io=io, schema=schema, files=by_number)
+    judge(con, declaration, reader=reader, files=by_number)
     _judge_the_unmatched(con, declaration, sweep)
     rule = merge_rule(table.properties, format_version=table.metadata.format_version)
     changes = file_changes(con, by_number, own, rule)
-    kept = keep_old_values(con, declaration, io=io, schema=schema, files=by_number)
+    kept = keep_old_values(con, declaration, reader=reader, files=by_number)
     return Match(_count(con), changes, rule, kept)
 
 
@@ -103,16 +105,16 @@ def _find(
     con: duckdb.DuckDBPyConnection,
     declaration: Declaration,
     *,
-    io: FileIO,
-    schema: Schema,
+    reader: TargetReader,
     files: Sequence[TargetFile],
     sweep: Sweep,
+    any_deletes: bool,
 ) -> None:
     """Fill `hits` and `gone`; rows that are deleted already are still among them."""
     source = declaration.source
     if sweep.replaced_dates or sweep.replaced_objects:
         dates = {*sweep.replaced_dates, *(landing_date(uri, source=source) for uri in sweep.replaced_objects)}
-        find_replaced(con, io=io, schema=schema, files=reached_by_date(files, schema, dates), sweep=sweep)
+        find_replaced(con, reader=reader, files=reached_by_date(files, reader.schema, dates), sweep=sweep)
     if not declaration.keyed:
         return
     if sweep.snapshot_date is not None:
@@ -123,13 +125,15 @@ def _find(
         )
         reached: Sequence[TargetFile] = files
     else:
-        paths = {f.file_path for f in candidates(con, declaration, schema, [target.file for target in files])}
+        known = [target.file for target in files]
+        undecided = {file.file_path for file in known} if any_deletes else set()
+        paths = {f.file_path for f in candidates(con, declaration, reader.schema, known, with_deletes=undecided)}
         reached = [target for target in files if target.path in paths]
-    find_hits(con, declaration, io=io, schema=schema, files=reached, snapshot_date=sweep.snapshot_date)
+    find_hits(con, declaration, reader=reader, files=reached, snapshot_date=sweep.snapshot_date)
     if sweep.retracted_objects and sweep.snapshot_date is None:
         dates = {landing_date(uri, source=source) for uri in sweep.retracted_objects}
-        again = reached_by_date(files, schema, dates)
-        find_retracted(con, declaration, io=io, schema=schema, files=again, sweep=sweep)
+        again = reached_by_date(files, reader.schema, dates)
+        find_retracted(con, declaration, reader=reader, files=again, sweep=sweep)
 
 
 def _judge_the_unmatched(con: duckdb.DuckDBPyConnection, declaration: Declaration, sweep: Sweep) -> None:
@@ -145,7 +149,7 @@ def _judge_the_unmatched(con: duckdb.DuckDBPyConnection, declaration: Declaratio
     if sweep.snapshot_date is not None:
         joins += f" left join (select *, true as __true from truth) r using ({keys})"
         verdicts.append("when r.__true is null then 'stale'")
-    if sweep.settled_date is not None:
+    elif sweep.settled_date is not None:
         settled = quote_text(sweep.settled_date.isoformat())
         verdicts.append(f"when w.\"_source_date\" < date {settled} then 'stale'")
     if not verdicts:

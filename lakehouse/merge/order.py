@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lakehouse.naming import DELETED_AT, quote_name
+from lakehouse.naming import quote_name
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -15,7 +15,10 @@ TIE_BREAK = ("_source_mtime", "_source_file", "_source_line")
 
 
 def tie_break(declaration: Declaration) -> tuple[str, ...]:
-    """The lineage columns that order rows which tie in `order_by`.
+    """The lineage columns that order rows which tie in `order_by`: (mtime, uri, line).
+
+    An equal row replaces: it is the same source row, read again, perhaps under another declaration. Without lineage
+    they order the rows of a batch alone, and the target wins ties.
 
     A snapshot without `order_by` is ordered by its date first: whatever arrives late for an older date stays older.
     """
@@ -36,28 +39,3 @@ def newer(columns: Sequence[str], one: str, other: str, *, if_equal: str = "fals
         greater = f"({new} is not null and ({old} is null or {new} > {old}))"
         condition = f"({greater} or ({new} is not distinct from {old} and {condition}))"
     return condition
-
-
-def not_older(declaration: Declaration, staged: str, target: str) -> str:
-    """A condition over two aliases of rows that tie in `order_by`: the staged row may replace the target's.
-
-    With lineage rows compare as (mtime, uri, line) and an equal row replaces: it is the same source row, read again,
-    perhaps under another declaration. Without lineage the target wins ties.
-    """
-    return newer(tie_break(declaration), staged, target, if_equal="true") if declaration.lineage else "false"
-
-
-def same_content(declaration: Declaration, staged: str, target: str) -> str:
-    """A condition over two aliases of rows that tie in `order_by`: no business column differs. Lineage never counts.
-
-    NaN is equal to NaN and -0.0 to 0.0, as DuckDB compares them. A row that is deleted softly is equal to every
-    delete of its key: its other values are the target's already.
-    """
-    columns = [
-        quote_name(c.name) for c in declaration.columns if c.name not in (*declaration.key, *declaration.order_by)
-    ]
-    same = " and ".join(f"{staged}.{c} is not distinct from {target}.{c}" for c in columns) or "true"
-    if not declaration.soft_deletes:
-        return same
-    dead = f"{target}.{quote_name(DELETED_AT)} is not null"
-    return f"if({staged}._is_delete, {dead}, not ({dead}) and {same})"

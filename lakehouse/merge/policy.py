@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakehouse.errors import ConfigurationError
+from lakehouse.naming import REWRITE_RATIO, SMALL_FILE_BYTES
 
 MODE = "write.merge.mode"
 """Iceberg's own table property: copy-on-write or merge-on-read; without it each file is decided by its dead rows."""
-RATIO = "lakehouse.merge.rewrite-ratio"
-SMALL = "lakehouse.merge.small-file-bytes"
 DEFAULT_RATIO = 0.25
 """Position deletes make a batch cheap and every later read dearer. Up to a quarter of dead rows a full scan reads at
 most a third more than it needs, while rewriting a file for fewer costs more than four times what changes."""
@@ -57,8 +56,8 @@ def merge_rule(properties: Mapping[str, str], *, format_version: int) -> MergeRu
         return MergeRule(0.0, 0, f"rewrite every file with a dead row: {MODE}={mode}")
     if mode == "merge-on-read":
         return MergeRule(math.inf, 0, f"position deletes in every file with a dead row: {MODE}={mode}")
-    ratio = _number(properties, RATIO, DEFAULT_RATIO)
-    small = int(_number(properties, SMALL, DEFAULT_SMALL_BYTES))
+    ratio = _number(properties, REWRITE_RATIO, DEFAULT_RATIO)
+    small = int(_number(properties, SMALL_FILE_BYTES, DEFAULT_SMALL_BYTES))
     return MergeRule(ratio, small, f"rewrite a file from {ratio:.0%} dead rows or below {small} bytes, else delete")
 
 

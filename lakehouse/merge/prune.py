@@ -2,8 +2,8 @@
 
 A bound that is missing, cannot be read or contradicts its counterpart makes a file a candidate: pruning may keep a file
 too many, never one too few. Keys are compared as DuckDB joins them: NaN equals NaN and is above every number, -0.0
-equals 0.0. Bounds never count NaN (Iceberg specification, section Manifests), so a staged NaN reaches every file that is
-not known to hold none.
+equals 0.0. Bounds never count NaN (Iceberg specification, section Manifests), so a staged NaN reaches every file that
+is not known to hold none.
 """
 
 from __future__ import annotations
@@ -56,13 +56,10 @@ class KeyRange:
             return False
         lower = _bound(field.field_type, (file.lower_bounds or {}).get(field.field_id))
         upper = _bound(field.field_type, (file.upper_bounds or {}).get(field.field_id))
-        if lower is not None and upper is not None and lower > upper:  # type: ignore[operator]
+        if lower is not None and upper is not None and lower > upper:
             # written in another order than the specification's, as some writers did for UUIDs
             return True
-        return not (
-            (lower is not None and self.high < lower)  # type: ignore[operator]
-            or (upper is not None and self.low > upper)  # type: ignore[operator]
-        )
+        return not ((lower is not None and self.high < lower) or (upper is not None and self.low > upper))
 
 
 def candidates(

@@ -21,15 +21,18 @@ from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.name_mapping import NameMapping
 from pyiceberg.types import IcebergType
 
 from lakehouse.catalog import translated
 from lakehouse.errors import NotAvailable
-from lakehouse.merge.layout import column_expression
+from lakehouse.merge.layout import column_expression, identified
 from lakehouse.naming import quote_name, quote_text
 
 PARALLEL_READS = 4
 ROWS_AT_ONCE = 1 << 20
+FOOTERS_KEPT = 256
 _FIELD_ID = b"PARQUET:field_id"
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -66,67 +69,111 @@ class _Chunk:
     start: int
 
 
-def scan(io: FileIO, files: Sequence[TargetFile], schema: Schema, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Batches of (__file, __pos, columns…) over whole files, each column with the table's name and type.
+class TargetReader:
+    """Reads data files of one table as its schema has them now. Keeps the newest footers: files are read in steps."""
 
-    `__pos` is the 0-based row in the file; deleted rows are there too. A column that a file lacks is NULL.
-    """
-    fields = [schema.find_field(name) for name in columns]
-    types = [arrow_type(field.field_type) for field in fields]
-    shape = pa.schema(
-        [("__file", pa.int32()), ("__pos", pa.int64()), *((n, t) for n, t in zip(columns, types, strict=True))]
-    )
+    def __init__(self, table: Table) -> None:
+        self.schema = table.schema()
+        self._io = table.io
+        self._mapping = table.name_mapping()
+        self._footers: dict[str, pq.FileMetaData] = {}
 
-    def read(chunk: _Chunk) -> list[pa.RecordBatch]:
-        names = _names_by_id(chunk.metadata.schema.to_arrow_schema())
-        found = [names.get(field.field_id) if names else field.name for field in fields]
-        table = _read_groups(io, chunk, [name for name in found if name is not None])
-        arrays: list[Any] = [
-            _typed(table.column(name), kind) if name in table.column_names else _nulls(table.num_rows, kind)
-            for name, kind in zip(found, types, strict=True)
-        ]
-        numbers = pa.repeat(pa.scalar(chunk.target.number, pa.int32()), table.num_rows)
-        positions = _positions(chunk.start, chunk.start + table.num_rows)
-        return pa.Table.from_arrays([numbers, positions, *arrays], schema=shape).to_batches()
+    def scan(
+        self,
+        files: Sequence[TargetFile],
+        columns: Sequence[str],
+        look: Callable[[pa.Table], pa.Table] = lambda table: table,
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of (__file, __pos, columns…) over whole files, each column with the table's name and type.
 
-    with ThreadPoolExecutor(PARALLEL_READS) as pool:
-        for batches in _ahead(pool, read, _chunks(pool, io, files)):
-            yield from batches
+        `__pos` is the 0-based row in the file; deleted rows are there too. A column that a file lacks is NULL. `look`
+        sees the rows of one file at a time, in the reading threads, and says which of them are wanted.
+        """
+        fields = [self.schema.find_field(name) for name in columns]
+        types = [arrow_type(field.field_type) for field in fields]
+        shape = pa.schema(
+            [("__file", pa.int32()), ("__pos", pa.int64()), *((n, t) for n, t in zip(columns, types, strict=True))]
+        )
+
+        def read(chunk: _Chunk) -> list[pa.RecordBatch]:
+            names = _names_by_id(identified(chunk.metadata.schema.to_arrow_schema(), self._mapping))
+            found = [names.get(field.field_id) if names else field.name for field in fields]
+            table = self._read_groups(chunk, [name for name in found if name is not None])
+            arrays: list[Any] = [
+                typed(table.column(name), kind) if name in table.column_names else _nulls(table.num_rows, kind)
+                for name, kind in zip(found, types, strict=True)
+            ]
+            numbers = pa.repeat(pa.scalar(chunk.target.number, pa.int32()), table.num_rows)
+            positions = _positions(chunk.start, chunk.start + table.num_rows)
+            return look(pa.Table.from_arrays([numbers, positions, *arrays], schema=shape)).to_batches()
+
+        with ThreadPoolExecutor(PARALLEL_READS) as pool:
+            for batches in _ahead(pool, read, self._chunks(pool, files)):
+                yield from batches
+
+    def rows_at(self, wanted: Sequence[tuple[TargetFile, Any]], columns: Sequence[str]) -> Iterator[pa.Table]:
+        """The rows at ascending positions of each file as (__file, __pos, the file's own columns that hold `columns`).
+
+        Only row groups with a wanted row are read. Rows of files with one layout come together, up to ROWS_AT_ONCE.
+        """
+        positions = {target.number: rows for target, rows in wanted}
+        ids = {self.schema.find_field(name).field_id for name in columns}
+
+        def read(chunk: _Chunk) -> pa.Table:
+            file_schema = identified(chunk.metadata.schema.to_arrow_schema(), self._mapping)
+            names = _names_by_id(file_schema)
+            there = set(file_schema.names)
+            have = [n for i, n in names.items() if i in ids] if names else [n for n in columns if n in there]
+            rows = sum(chunk.metadata.row_group(g).num_rows for g in chunk.groups)
+            here = _between(positions[chunk.target.number], chunk.start, chunk.start + rows)
+            table = self._read_groups(chunk, have).select(have).take(pc.subtract(here, chunk.start))
+            numbers = pa.repeat(pa.scalar(chunk.target.number, pa.int32()), len(here))
+            own = identified(table.schema, self._mapping)
+            fields: list[Any] = [pa.field("__file", pa.int32()), pa.field("__pos", pa.int64()), *own]
+            return pa.Table.from_arrays([numbers, here, *table.columns], schema=pa.schema(fields))
+
+        with ThreadPoolExecutor(PARALLEL_READS) as pool:
+            chunks = self._chunks(pool, [target for target, _ in wanted])
+            hit = (c for chunk in chunks for c in _hit_groups(chunk, positions[chunk.target.number]))
+            yield from _joined(_ahead(pool, read, hit))
+
+    def _chunks(self, pool: ThreadPoolExecutor, files: Sequence[TargetFile]) -> Iterator[_Chunk]:
+        """Every file cut at row groups into pieces of bounded size; footers are read some files ahead."""
+        for target, metadata in _ahead(pool, lambda target: (target, self._footer(target)), files):
+            groups: list[int] = []
+            start = rows = 0
+            for group in range(metadata.num_row_groups):
+                groups.append(group)
+                rows += metadata.row_group(group).num_rows
+                if rows >= ROWS_AT_ONCE or group == metadata.num_row_groups - 1:
+                    yield _Chunk(target, metadata, tuple(groups), start)
+                    start, rows, groups = start + rows, 0, []
+
+    def _footer(self, target: TargetFile) -> pq.FileMetaData:
+        if (known := self._footers.get(target.path)) is not None:
+            return known
+        _refuse_other_formats(target)
+        with translated(f"file={target.path}"), self._io.new_input(target.path).open() as stream:
+            metadata = pq.read_metadata(cast(IO[bytes], stream))
+        while len(self._footers) >= FOOTERS_KEPT:
+            self._footers.pop(next(iter(self._footers)), None)
+        self._footers[target.path] = metadata
+        return metadata
+
+    def _read_groups(self, chunk: _Chunk, columns: Sequence[str]) -> pa.Table:
+        if not columns:
+            rows = sum(chunk.metadata.row_group(g).num_rows for g in chunk.groups)
+            return pa.table({"__none": pa.nulls(rows)})
+        with translated(f"file={chunk.target.path}"), self._io.new_input(chunk.target.path).open() as stream:
+            parquet = pq.ParquetFile(cast(IO[bytes], stream), metadata=chunk.metadata, pre_buffer=True)
+            return parquet.read_row_groups(list(chunk.groups), columns=list(columns), use_threads=False)
 
 
-def rows_at(
-    io: FileIO, wanted: Sequence[tuple[TargetFile, Any]], schema: Schema, columns: Sequence[str]
-) -> Iterator[tuple[pa.Schema, pa.Table]]:
-    """The rows at ascending positions of each file: their schema in the file, and (__file, __pos, its own columns).
-
-    Only row groups with a wanted row are read, and of them the columns alone that hold one of `columns`.
-    """
-    positions = {target.number: rows for target, rows in wanted}
-    ids = {schema.find_field(name).field_id for name in columns}
-
-    def read(chunk: _Chunk) -> tuple[pa.Schema, pa.Table]:
-        file_schema = chunk.metadata.schema.to_arrow_schema()
-        names = _names_by_id(file_schema)
-        have = [n for i, n in names.items() if i in ids] if names else [n for n in columns if n in file_schema.names]
-        rows = sum(chunk.metadata.row_group(g).num_rows for g in chunk.groups)
-        here = _between(positions[chunk.target.number], chunk.start, chunk.start + rows)
-        table = _read_groups(io, chunk, have).select(have).take(pc.subtract(here, chunk.start))
-        numbers = pa.repeat(pa.scalar(chunk.target.number, pa.int32()), len(here))
-        arrays = [numbers, here, *table.columns]
-        # of the rows as they were read: the footer's own schema knows no extension types
-        return table.schema, pa.Table.from_arrays(arrays, names=["__file", "__pos", *have])
-
-    with ThreadPoolExecutor(PARALLEL_READS) as pool:
-        chunks = _chunks(pool, io, [target for target, _ in wanted])
-        hit = (c for chunk in chunks for c in _hit_groups(chunk, positions[chunk.target.number]))
-        yield from _ahead(pool, read, hit)
-
-
-def copy_files(io: FileIO, files: Iterable[TargetFile], folder: Path) -> tuple[LocalFile, ...]:
+def copy_files(table: Table, files: Iterable[TargetFile], folder: Path) -> tuple[LocalFile, ...]:
     """Copy whole files to a local folder, some at a time."""
     folder.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(PARALLEL_READS) as pool:
-        return tuple(pool.map(lambda target: _copy(io, target, folder), files))
+        return tuple(pool.map(lambda target: _copy(table.io, table.name_mapping(), target, folder), files))
 
 
 def select_rows(files: Sequence[LocalFile], schema: Schema) -> str:
@@ -144,7 +191,7 @@ def arrow_type(field_type: IcebergType) -> pa.DataType:
     return narrow.get(found, found)
 
 
-def _copy(io: FileIO, target: TargetFile, folder: Path) -> LocalFile:
+def _copy(io: FileIO, mapping: NameMapping | None, target: TargetFile, folder: Path) -> LocalFile:
     _refuse_other_formats(target)
     local = folder / f"{target.number}.parquet"
     with (
@@ -153,7 +200,7 @@ def _copy(io: FileIO, target: TargetFile, folder: Path) -> LocalFile:
         local.open("wb") as output,
     ):
         shutil.copyfileobj(source, output, 1 << 22)
-    return LocalFile(target.number, local, pq.read_schema(local))
+    return LocalFile(target.number, local, identified(pq.read_schema(local), mapping))
 
 
 def _select_layout(files: Sequence[LocalFile], schema: Schema) -> str:
@@ -165,25 +212,6 @@ def _select_layout(files: Sequence[LocalFile], schema: Schema) -> str:
         f"(select *, filename as __path, file_row_number as __pos "
         f"from read_parquet([{paths}], filename = true, file_row_number = true))"
     )
-
-
-def _chunks(pool: ThreadPoolExecutor, io: FileIO, files: Sequence[TargetFile]) -> Iterator[_Chunk]:
-    """Every file cut at row groups into pieces of bounded size; footers are read some files ahead."""
-
-    def footer(target: TargetFile) -> tuple[TargetFile, pq.FileMetaData]:
-        _refuse_other_formats(target)
-        with translated(f"file={target.path}"), io.new_input(target.path).open() as stream:
-            return target, pq.read_metadata(cast(IO[bytes], stream))
-
-    for target, metadata in _ahead(pool, footer, files):
-        groups: list[int] = []
-        start = rows = 0
-        for group in range(metadata.num_row_groups):
-            groups.append(group)
-            rows += metadata.row_group(group).num_rows
-            if rows >= ROWS_AT_ONCE or group == metadata.num_row_groups - 1:
-                yield _Chunk(target, metadata, tuple(groups), start)
-                start, rows, groups = start + rows, 0, []
 
 
 def _hit_groups(chunk: _Chunk, positions: Any) -> Iterator[_Chunk]:
@@ -203,13 +231,18 @@ def _hit_groups(chunk: _Chunk, positions: Any) -> Iterator[_Chunk]:
         yield _Chunk(chunk.target, chunk.metadata, tuple(run), run_start)
 
 
-def _read_groups(io: FileIO, chunk: _Chunk, columns: Sequence[str]) -> pa.Table:
-    with translated(f"file={chunk.target.path}"), io.new_input(chunk.target.path).open() as stream:
-        parquet = pq.ParquetFile(cast(IO[bytes], stream), metadata=chunk.metadata, pre_buffer=True)
-        if columns:
-            return parquet.read_row_groups(list(chunk.groups), columns=list(columns), use_threads=False)
-        rows = sum(chunk.metadata.row_group(g).num_rows for g in chunk.groups)
-        return pa.table({"__none": pa.nulls(rows)})
+def _joined(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Consecutive tables of one layout as one, so that many files with few rows cost few statements."""
+    group: list[pa.Table] = []
+    rows = 0
+    for table in tables:
+        if group and (rows >= ROWS_AT_ONCE or not table.schema.equals(group[0].schema, check_metadata=True)):
+            yield pa.concat_tables(group)
+            group, rows = [], 0
+        group.append(table)
+        rows += table.num_rows
+    if group:
+        yield pa.concat_tables(group)
 
 
 def _ahead(pool: ThreadPoolExecutor, work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
@@ -223,12 +256,13 @@ def _ahead(pool: ThreadPoolExecutor, work: Callable[[_Item], _Result], items: It
         yield waiting.popleft().result()
 
 
-def _typed(array: pa.ChunkedArray[Any], kind: pa.DataType) -> Any:
+def typed(array: Any, kind: pa.DataType) -> Any:
+    """An Arrow array, chunked or not, in the type `kind`."""
     if array.type == kind:
         return array
     if isinstance(kind, pa.UuidType):
-        chunks: list[Any] = [pa.ExtensionArray.from_storage(kind, chunk) for chunk in array.chunks]
-        return pa.Table.from_arrays([pa.concat_arrays(chunks)], names=["uuid"]).column(0)
+        chunks: list[Any] = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+        return pa.concat_arrays([pa.ExtensionArray.from_storage(kind, chunk) for chunk in chunks])
     return array.cast(kind)
 
 

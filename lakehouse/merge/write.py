@@ -23,13 +23,14 @@ from pyiceberg.table import Table
 
 from lakehouse.catalog import translated
 from lakehouse.merge.data_file import describe, stored_values
-from lakehouse.merge.fresh import Fresh, select_fresh
 from lakehouse.merge.fixed_length import fix_lengths
+from lakehouse.merge.fresh import Fresh, select_fresh
 from lakehouse.merge.layout import field_ids_sql
 from lakehouse.merge.match import FileChange, Match
 from lakehouse.merge.policy import Fate
 from lakehouse.merge.position_deletes import write_deletes
-from lakehouse.merge.target_files import PARALLEL_READS, LocalFile, copy_files, select_rows
+from lakehouse.merge.positions import positions_by_file
+from lakehouse.merge.target_files import PARALLEL_READS, LocalFile, TargetFile, copy_files, select_rows
 from lakehouse.naming import quote_name, quote_text
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def write_files(
         return WrittenFiles()
     session = _Session(con, declaration, table, folder, f"{batch_id}/{attempt_id}")
     with ThreadPoolExecutor(PARALLEL_READS) as pool:
-        deletes = [pool.submit(session.delete, change, positions) for change, positions in _positions(con, match)]
+        deletes = [pool.submit(session.delete, target, positions) for target, positions in _positions(con, match)]
         fresh = select_fresh(con, declaration, match, table=table, batch_id=batch_id, ingested_at=ingested_at)
         written, uploads = session.write(pool, _plan_parts(session, fresh, match), progress)
         keys_found = _read_back(con, declaration, match, written) if fresh_rows else 0
@@ -120,16 +121,19 @@ def _dying(change: FileChange) -> int:
     return change.target.file.record_count - change.dead_before
 
 
-def _positions(con: duckdb.DuckDBPyConnection, match: Match) -> Iterator[tuple[FileChange, Any]]:
+def _positions(con: duckdb.DuckDBPyConnection, match: Match) -> Iterator[tuple[TargetFile, Any]]:
     """The positions of each new delete file: what dies now, and what the delete files say that it replaces."""
-    for change in match.changes:
-        if change.fate is Fate.DELETE:
-            before = "union select __pos from deleted where __file = $number" if change.deletes.paths else ""
-            found = con.sql(
-                f"select __pos from (select __pos from dead where __file = $number {before}) order by 1",
-                params={"number": change.target.number},
-            ).to_arrow_table()
-            yield change, found.column(0).combine_chunks()
+    left = {c.target.number: c for c in match.changes if c.fate is Fate.DELETE}
+    if not left:
+        return
+    numbers = ", ".join(map(str, left))
+    again = ", ".join(str(number) for number, change in left.items() if change.deletes.paths) or "null"
+    places = (
+        f"select __file, __pos from dead where __file in ({numbers}) "
+        f"union all select __file, __pos from deleted where __file in ({again})"
+    )
+    for group in positions_by_file(con, places, {number: change.target for number, change in left.items()}):
+        yield from group
 
 
 def _plan_parts(session: _Session, fresh: Fresh, match: Match) -> list[_Part]:
@@ -165,7 +169,7 @@ class _Session:
     place: str
 
     def copy(self, changes: Sequence[FileChange]) -> tuple[LocalFile, ...]:
-        return copy_files(self.table.io, [change.target for change in changes], self.folder / "rewritten")
+        return copy_files(self.table, [change.target for change in changes], self.folder / "rewritten")
 
     def survivors(self, files: Sequence[LocalFile]) -> str:
         """SQL of the live rows of rewritten files that this batch leaves alive."""
@@ -183,7 +187,7 @@ class _Session:
         written: list[Path] = []
         uploads: list[Future[DataFile]] = []
         for number, part in enumerate(parts):
-            for path in self._write_part(part, self.folder / "output" / str(number)):
+            for path in self._write_part(part, self.folder / "output" / f"{number:05d}"):
                 uploads.append(pool.submit(self._upload, path, f"{len(written):05d}.parquet", part.stored))
                 written.append(path)
             progress(number + 1, len(parts))
@@ -233,10 +237,10 @@ class _Session:
             shutil.copyfileobj(source, target, 1 << 22)
         return describe(self.table, path, uri=uri, partition=partition)
 
-    def delete(self, change: FileChange, positions: Any) -> DataFile:
+    def delete(self, target: TargetFile, positions: Any) -> DataFile:
         """Write the position delete file of one data file."""
-        uri = self._uri(f"deletes-{change.target.number:05d}.parquet")
-        return write_deletes(self.table, change.target, positions, uri=uri, folder=self.folder / "deletes")
+        uri = self._uri(f"deletes-{target.number:05d}.parquet")
+        return write_deletes(self.table, target, positions, uri=uri, folder=self.folder / "deletes")
 
     def _uri(self, name: str) -> str:
         return self.table.location_provider().new_data_location(f"{self.place}/{name}")

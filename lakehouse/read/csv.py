@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -25,7 +26,7 @@ from lakehouse.read.csv_records import Dialect, Record, physical_lines, records
 from lakehouse.read.csv_survey import BLOCK, NO_NULL, Survey, survey
 from lakehouse.read.header import match_columns, missing_columns
 from lakehouse.read.local_file import scan_path, skip_bom
-from lakehouse.read.sink import RowBuffer, Sink, SourceRow, transaction
+from lakehouse.read.sink import RowBuffer, Sink, SourceRow, any_order, transaction
 
 MAX_REFED = 200_000
 """Rejects that the fast way reads again by the letter; a file with more is read by the letter as a whole."""
@@ -57,16 +58,17 @@ def read_csv(sink: Sink, path: Path, format: CsvFormat) -> tuple[str, ...]:
 
     Raises UnreadableObject if it is not as declared.
     """
-    file = _open_header(sink, path, format)
+    file = open_header(sink, path, format)
     missing = missing_columns(file.names, declaration=sink.declaration, uri=sink.uri)
-    regular = _survey(file) if file.simple_header else None
+    regular = survey_file(file) if file.simple_header else None
     if regular is None or not _read_fast(sink, file, regular):
         with transaction(sink.con):
             _read_by_the_letter(sink, file)
     return missing
 
 
-def _open_header(sink: Sink, path: Path, format: CsvFormat) -> CsvFile:
+def open_header(sink: Sink, path: Path, format: CsvFormat) -> CsvFile:
+    """Read the header and match it. Raises UnreadableObject if there is none, or not the declared one."""
     dialect = _dialect(format)
     with path.open("rb") as binary:
         # in a header nothing means NULL
@@ -109,7 +111,7 @@ def _data(binary: BinaryIO, dialect: Dialect, skipped_lines: int, *, blanks: boo
     return below if blanks else (record for record in below if record.fields or record.problem)
 
 
-def _cells(sink: Sink, file: CsvFile, positions: dict[str, int]) -> dict[str, Cell]:
+def text_cells(sink: Sink, file: CsvFile, positions: dict[str, int]) -> dict[str, Cell]:
     """Cells over text columns `c<position>`."""
     blank_is_null = "" in file.format.null_values
     columns = {column.name: column for column in sink.declaration.columns}
@@ -133,7 +135,7 @@ def _feed(sink: Sink, file: CsvFile, data: Iterable[Record]) -> tuple[int, int]:
     """Put records into the sink; returns how many were not blank and how many of those had too many fields."""
     order = {name: i for i, name in enumerate(file.found)}
     positions = list(file.found.values())
-    buffer = RowBuffer(sink, _cells(sink, file, order), width=len(positions))
+    buffer = RowBuffer(sink, text_cells(sink, file, order), width=len(positions))
     width = len(file.names)
     total = too_wide = 0
     for record in data:
@@ -152,7 +154,8 @@ def _feed(sink: Sink, file: CsvFile, data: Iterable[Record]) -> tuple[int, int]:
     return total, too_wide
 
 
-def _survey(file: CsvFile) -> Survey | None:
+def survey_file(file: CsvFile) -> Survey | None:
+    """What the file's bytes say: None if DuckDB is not to read it."""
     if not (file.dialect.delimiter + file.dialect.quote).isascii():
         return None
     with file.path.open("rb") as binary:
@@ -164,11 +167,12 @@ def _read_fast(sink: Sink, file: CsvFile, regular: Survey) -> bool:
     """Read with DuckDB; False, with nothing changed, if the file turns out not to be for it."""
     try:
         with (
-            cut(file.path, regular, header_lines=file.header_lines, threads=sink.threads) as pieces,
+            cut(sink.con, file.path, regular, header_lines=file.header_lines) as pieces,
+            any_order(sink.con) if len(pieces) > 1 else nullcontext(),
             transaction(sink.con),
         ):
-            scans = [Relation(_scan(sink, file, regular, piece)) for piece in pieces]
-            rows = sink.add_pieces(scans, _cells(sink, file, file.found))
+            scans = [Relation(_numbered(sink, file, regular, piece)) for piece in pieces]
+            rows = sink.add_pieces(scans, text_cells(sink, file, file.found))
             if rows != regular.records - file.header_lines:
                 raise _NotForDuckDB
             _refeed(sink, file, regular)
@@ -182,29 +186,43 @@ class _NotForDuckDB(Exception):
     """The reader by the letter has to read the file."""
 
 
-def _scan(sink: Sink, file: CsvFile, regular: Survey, piece: Piece) -> str:
-    """The data records of a piece as text columns `c0`, `c1`, … and their first physical line, for a FROM clause.
-
-    No `new_line` is given: told of CRLF, DuckDB finds no row at all. No text means NULL to it: it would let surplus
-    fields pass that hold one.
-    """
-    columns = [f"c{i}" for i in range(len(file.names))]
-    types = ", ".join(f"'{column}': 'VARCHAR'" for column in columns)
-    scan = (
-        f"read_csv({quote_text(scan_path(piece.path))}, auto_detect = false, header = false, columns = {{{types}}}, "
-        f"skip = {piece.skip}, delim = {quote_text(file.dialect.delimiter)}, "
-        f"quote = {quote_text(file.dialect.quote)}, escape = {quote_text(file.dialect.escape or file.dialect.quote)}, "
-        f"nullstr = {quote_text(NO_NULL)}, allow_quoted_nulls = false, encoding = 'utf-8', strict_mode = true, "
-        "null_padding = false, parallel = false, compression = 'none', hive_partitioning = false)"
-    )
-    texts = ", ".join(_text(sink, file, name, position) for name, position in file.found.items())
+def _numbered(sink: Sink, file: CsvFile, regular: Survey, piece: Piece) -> str:
+    """The data records of a piece: the declared columns' texts `c<position>` and the first physical line."""
+    columns = column_names(file)
+    rows = scan(file, piece.path, columns, skip=piece.skip)
     # the window also keeps the casts out of the scan, where DuckDB would turn a bad value into an error
     line = f"{piece.lines} + row_number() OVER ()"
     if regular.multiline:
         feeds = " + ".join(f"length({c}) - length(replace({c}, chr(10), ''))" for c in columns)
-        scan = f"(SELECT *, {feeds} AS feeds FROM {scan})"
+        rows = f"(SELECT *, {feeds} AS feeds FROM {rows})"
         line += " + (sum(feeds) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW))::BIGINT - feeds"
-    return f"(SELECT {', '.join(filter(None, [texts, f'{line} AS line']))} FROM {scan})"
+    return f"(SELECT {', '.join([*texts(sink, file), f'{line} AS line'])} FROM {rows})"
+
+
+def column_names(file: CsvFile) -> list[str]:
+    """What the columns of the file are called in SQL, by position."""
+    return [f"c{i}" for i in range(len(file.names))]
+
+
+def scan(file: CsvFile, path: Path, columns: Sequence[str], *, skip: int) -> str:
+    """The records at `path`, which are written as those of `file`, as text columns for a FROM clause.
+
+    No `new_line` is given: told of CRLF, DuckDB finds no row at all. No text means NULL to it: it would let surplus
+    fields pass that hold one.
+    """
+    types = ", ".join(f"'{column}': 'VARCHAR'" for column in columns)
+    return (
+        f"read_csv({quote_text(scan_path(path))}, auto_detect = false, header = false, columns = {{{types}}}, "
+        f"skip = {skip}, delim = {quote_text(file.dialect.delimiter)}, "
+        f"quote = {quote_text(file.dialect.quote)}, escape = {quote_text(file.dialect.escape or file.dialect.quote)}, "
+        f"nullstr = {quote_text(NO_NULL)}, allow_quoted_nulls = false, encoding = 'utf-8', strict_mode = true, "
+        "null_padding = false, parallel = false, compression = 'none', hive_partitioning = false)"
+    )
+
+
+def texts(sink: Sink, file: CsvFile) -> list[str]:
+    """The columns of a scan that are declared, each with the texts that mean NULL made NULL."""
+    return [_text(sink, file, name, position) for name, position in file.found.items()]
 
 
 def _text(sink: Sink, file: CsvFile, name: str, position: int) -> str:

@@ -9,7 +9,10 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+
+import duckdb
 
 from lakehouse.errors import ConfigurationError
 from lakehouse.read.csv_survey import Cut, Survey
@@ -34,12 +37,17 @@ class Piece:
 
 
 @contextmanager
-def cut(path: Path, regular: Survey, *, header_lines: int, threads: int) -> Iterator[tuple[Piece, ...]]:
-    """The pieces in order, the whole file if it is not worth cutting; their files are gone afterwards.
+def cut(
+    con: duckdb.DuckDBPyConnection, path: Path, regular: Survey, *, header_lines: int
+) -> Iterator[tuple[Piece, ...]]:
+    """The pieces for the threads of `con`, in order; the whole file if it is not worth cutting.
+
+    The files of the pieces are gone afterwards.
 
     Raises ConfigurationError if there is no room for them.
     """
     size = path.stat().st_size
+    threads = _threads(con) if size >= 2 * SHORTEST else 1
     count = min(size // SHORTEST, threads * PER_THREAD) if threads > 1 else 1
     cuts = _places(path, regular.cuts, size=size, count=count, header_lines=header_lines)
     if not cuts:
@@ -50,16 +58,19 @@ def cut(path: Path, regular: Survey, *, header_lines: int, threads: int) -> Iter
     bounds = [0, *(cut.offset for cut in cuts), size]
     try:
         with ThreadPoolExecutor(threads, thread_name_prefix="cut") as pool:
-            copies = [
-                pool.submit(_copy, path, piece.path, first, end)
-                for piece, first, end in zip(pieces, bounds[:-1], bounds[1:], strict=True)
-            ]
+            spans = pairwise(bounds)
+            copies = [pool.submit(_copy, path, piece.path, *span) for piece, span in zip(pieces, spans, strict=True)]
         for copy in copies:
             copy.result()
         yield tuple(pieces)
     finally:
         for piece in pieces:
             piece.path.unlink(missing_ok=True)
+
+
+def _threads(con: duckdb.DuckDBPyConnection) -> int:
+    ((threads,),) = con.execute("SELECT current_setting('threads')").fetchall()
+    return int(threads)
 
 
 def _places(path: Path, cuts: Sequence[Cut], *, size: int, count: int, header_lines: int) -> list[Cut]:

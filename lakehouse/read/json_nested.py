@@ -1,7 +1,7 @@
 """Nested JSON values: their shape is judged in Python, their single values by the same strict casts as all others.
 
-A value of the declared shape goes on as JSON of our own, whose single values are texts, fields `f0`, `f1`, … in declared
-order and maps lists of entries: DuckDB reads that without bending anything, and no name of a file is ever in it.
+A value of the declared shape goes on as JSON of our own, whose single values are texts, fields `f0`, `f1`, … in
+declared order and maps lists of entries: DuckDB reads that without bending anything, and no name of a file is in it.
 """
 
 from __future__ import annotations
@@ -75,9 +75,7 @@ class Shaper:
     def _struct(self, value: Mapping[str, object], kind: ColumnType, *, path: str, where: str) -> dict[str, Any]:
         known = [name for name, _ in kind.fields]
         if not value.keys() <= set(known):
-            refuse_unknown_fields(
-                list(value), known, ignored=self._ignore_unknown, where=f"{where} column={path!r}"
-            )
+            refuse_unknown_fields(list(value), known, ignored=self._ignore_unknown, where=f"{where} column={path!r}")
         return {
             f"f{i}": self._part(value.get(name), part, path=f"{path}.{name}", where=where)
             for i, (name, part) in enumerate(kind.fields)
@@ -128,7 +126,9 @@ def _taken(kind: ColumnType, source: str, *, rules: CastRules, blank_is_null: bo
 
     match kind.name:
         case "struct":
-            fields = [(name, inner(part, field_of(source, f"f{i}"), depth)) for i, (name, part) in enumerate(kind.fields)]
+            fields = [
+                (name, inner(part, field_of(source, f"f{i}"), depth)) for i, (name, part) in enumerate(kind.fields)
+            ]
             return taken_struct(source, fields)
         case "list":
             return taken_list(source, depth, inner(kind.fields[0][1], variable(depth), depth + 1))
@@ -141,5 +141,5 @@ def _taken(kind: ColumnType, source: str, *, rules: CastRules, blank_is_null: bo
             return Taken(source)
         case _:
             absent = f"coalesce(trim({source}, {BLANKS}) = '', true)" if blank_is_null else f"{source} IS NULL"
-            value = cast(kind, source, rules)
-            return Taken(value, f"({absent} OR ({value}) IS NOT NULL)")
+            single = cast(kind, source, rules)
+            return Taken(single, f"({absent} OR ({single}) IS NOT NULL)")

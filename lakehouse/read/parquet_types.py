@@ -18,7 +18,15 @@ from lakehouse.engines.nested import entry_key, entry_value, field_of, variable
 from lakehouse.errors import UnreadableObject
 from lakehouse.read.casts import CastRules, in_zone, of_length, within_years
 from lakehouse.read.cells import Cell, missing_cell
-from lakehouse.read.nested import Taken, checked, nested_cell, refuse_unknown_fields, taken_list, taken_map, taken_struct
+from lakehouse.read.nested import (
+    Taken,
+    checked,
+    nested_cell,
+    refuse_unknown_fields,
+    taken_list,
+    taken_map,
+    taken_struct,
+)
 from lakehouse.types import ColumnType
 
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
@@ -51,9 +59,7 @@ def parquet_cell(column: Column, source: str, kind: pa.DataType, file: ParquetFi
     return Cell(column, taken.value, f"{source} IS NOT NULL", f"the value does not fit a {column.type} exactly")
 
 
-def _taken(
-    declared: ColumnType, source: str, kind: pa.DataType, file: ParquetFile, *, path: str, depth: int
-) -> Taken:
+def _taken(declared: ColumnType, source: str, kind: Any, file: ParquetFile, *, path: str, depth: int) -> Taken:
     if types.is_null(kind):
         return Taken(f"NULL::{declared.sql}")
     if types.is_dictionary(kind):
@@ -86,9 +92,7 @@ def _taken(
     return taken
 
 
-def _struct(
-    declared: ColumnType, source: str, kind: pa.DataType, file: ParquetFile, *, path: str, depth: int
-) -> Taken:
+def _struct(declared: ColumnType, source: str, kind: pa.DataType, file: ParquetFile, *, path: str, depth: int) -> Taken:
     names = [kind.field(i).name for i in range(kind.num_fields)]
     if len({name.lower() for name in names}) < len(names):
         raise UnreadableObject(

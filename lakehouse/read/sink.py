@@ -28,7 +28,7 @@ REJECTS = "rejects"
 BATCH_ROWS = 20_000
 BATCH_BYTES = 16 << 20
 _BATCH = Relation("lakehouse_read_batch", raw="raw", problems=True)
-"""Rows that Python has parsed: an Arrow table that DuckDB finds as the variable of that name in `Sink._changed`."""
+"""Rows that Python has parsed: an Arrow table that DuckDB finds as the variable of that name in `changed`."""
 
 
 class SourceRow(NamedTuple):
@@ -56,6 +56,33 @@ def transaction(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
     con.execute("COMMIT")
 
 
+@contextmanager
+def any_order(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Rows of several relations arrive in any order: else DuckDB reads one relation after the other.
+
+    Stands around a transaction, for in one that failed nothing can be set back.
+    """
+    ((ordered,),) = con.execute("SELECT current_setting('preserve_insertion_order')").fetchall()
+    con.execute("SET preserve_insertion_order = false")
+    try:
+        yield
+    finally:
+        con.execute(f"SET preserve_insertion_order = {ordered}")
+
+
+def changed(
+    con: duckdb.DuckDBPyConnection,
+    sql: str,
+    parameters: Mapping[str, object],
+    *,
+    lakehouse_read_batch: pa.Table | None = None,  # noqa: ARG001
+) -> int:
+    """Run a statement that may read from the Arrow table `lakehouse_read_batch`; returns how many rows it changed."""
+    # a registered table would be kept until the transaction ends, a variable is let go with the statement
+    ((rows,),) = con.execute(sql, dict(parameters)).fetchall()
+    return int(rows)
+
+
 class Sink:
     """Takes the rows of one object. Raises UnreadableObject at once if the object's path lacks a declared value."""
 
@@ -69,13 +96,14 @@ class Sink:
     ) -> None:
         self.con = con
         self.uri = item.object.uri
+        self.mtime = item.object.last_modified
+        self.landing_date = item.landing_date
         self.declaration = declaration
         self.rules = rules
-        self._item = item
         self._inserted = self._deleted = self._rejected = 0
         # a folder's value is written by a program: the formats of the file's people are not for it
         self._path_rules = replace(rules, date_format=None, timestamp_format=None)
-        self._path_cells = {column.name: self._path_cell(column) for column in declaration.columns if column.from_path}
+        self.path_cells = {column.name: self._path_cell(column) for column in declaration.columns if column.from_path}
 
     @property
     def counts(self) -> RowCounts:
@@ -89,27 +117,11 @@ class Sink:
 
     def add(self, relation: Relation, cells: Mapping[str, Cell], *, batch: pa.Table | None = None) -> int:
         """INSERT the rows of `relation`, bad ones with a negative line; returns how many there were in all."""
-        return self._insert([self._project(relation, cells)], batch)
+        return self._insert([self.project(relation, cells)], batch)
 
     def add_pieces(self, relations: Sequence[Relation], cells: Mapping[str, Cell]) -> int:
-        """As `add`, for several relations at once, which several threads read; their rows arrive in any order."""
-        if len(relations) == 1:
-            return self.add(relations[0], cells)
-        ordered = self._setting("preserve_insertion_order")
-        self.con.execute("SET preserve_insertion_order = false")
-        try:
-            return self._insert([self._project(relation, cells) for relation in relations], None)
-        finally:
-            self.con.execute(f"SET preserve_insertion_order = {ordered}")
-
-    @property
-    def threads(self) -> int:
-        """How many threads the session has."""
-        return int(self._setting("threads"))
-
-    def _setting(self, name: str) -> str:
-        ((value,),) = self.con.execute(f"SELECT current_setting('{name}')").fetchall()
-        return str(value)
+        """As `add`, for several relations at once; see `any_order`."""
+        return self._insert([self.project(relation, cells) for relation in relations], None)
 
     def _insert(self, projections: Sequence[Projection], batch: pa.Table | None) -> int:
         selected = " UNION ALL ".join(
@@ -117,9 +129,10 @@ class Sink:
             f"FROM {projection.typed}"
             for projection in projections
         )
-        rows = self._changed(
+        rows = changed(
+            self.con,
             f"INSERT INTO {STAGED} {selected}",
-            {"uri": self.uri, "mtime": self._item.object.last_modified, "date": self._item.landing_date},
+            {"uri": self.uri, "mtime": self.mtime, "date": self.landing_date},
             lakehouse_read_batch=batch,
         )
         self._inserted += rows
@@ -134,12 +147,13 @@ class Sink:
 
     def drop_flagged(self) -> None:
         """Delete the bad rows: they come back as rejects, or as rows if a second parser reads them better."""
-        self._deleted += self._changed(f"DELETE FROM {STAGED} WHERE _source_line < 0", {})
+        self._deleted += changed(self.con, f"DELETE FROM {STAGED} WHERE _source_line < 0", {})
 
     def reject(self, relation: Relation, cells: Mapping[str, Cell], *, batch: pa.Table | None = None) -> None:
         """INSERT the bad rows of `relation` into the rejects and take them out of the staged rows."""
-        projection = self._project(relation, cells)
-        self._rejected += self._changed(
+        projection = self.project(relation, cells)
+        self._rejected += changed(
+            self.con,
             f"INSERT INTO {REJECTS} SELECT $uri, line, {projection.bad_columns}, {projection.reasons}, {relation.raw} "
             f"FROM {projection.typed} WHERE {projection.bad}",
             {"uri": self.uri},
@@ -154,23 +168,13 @@ class Sink:
             bad = [row for row in rows if row.line in flagged]
             self.reject(_BATCH, cells, batch=_arrow(bad, width=width, raws=[readable(row.raw) for row in bad]))
 
-    def _project(self, relation: Relation, cells: Mapping[str, Cell]) -> Projection:
-        return project(relation, {**cells, **self._path_cells}, self.declaration)
-
-    def _changed(
-        self,
-        sql: str,
-        parameters: Mapping[str, object],
-        *,
-        lakehouse_read_batch: pa.Table | None = None,  # noqa: ARG002
-    ) -> int:
-        # a registered table would be kept until the transaction ends, a variable is let go with the statement
-        (row,) = self.con.execute(sql, dict(parameters)).fetchall()
-        return int(row[0])
+    def project(self, relation: Relation, cells: Mapping[str, Cell]) -> Projection:
+        """All declared columns over `relation`, those of the path too."""
+        return project(relation, {**cells, **self.path_cells}, self.declaration)
 
     def _path_cell(self, column: Column) -> Cell:
         assert column.from_path is not None
-        text = path_value(column.from_path, uri=self.uri, landing_date=self._item.landing_date)
+        text = path_value(column.from_path, uri=self.uri, landing_date=self.landing_date)
         if text is None:
             return Cell(column, f"NULL::{column.type.sql}")
         value = cast(column.type, quote_text(text), self._path_rules)

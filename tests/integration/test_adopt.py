@@ -167,9 +167,10 @@ def test_format_version_1_is_adopted_and_loaded(local: Lake) -> None:
     assert local.amounts() == {1: "5.00", 2: "2.00", 3: "3.00"} and local.differences() == []
 
 
-def test_format_version_3_is_refused(local: Lake) -> None:
-    foreign_table(local, **{"format-version": "3"})
-    error = failure(lambda: take(local))
+def test_format_version_3_is_refused(stack: Any, tmp_path: Path) -> None:
+    lake = lake_on("rest", stack, tmp_path)
+    foreign_table(lake, **{"format-version": "3"})
+    error = failure(lambda: take(lake))
     assert isinstance(error, NotAvailable) and "format version 3" in error.message
 
 

@@ -23,7 +23,7 @@ def lake(stack: Any, tmp_path: Path) -> Lake:
         ("customer_id: string", "customer_id: strng", "defs.yaml:12:18: columns.customer_id: unknown type"),
         ("key: [order_id]", "key: [nothing]", "nothing"),
         ("start_date: 2026-08-30", "start_date: 2026-08-30\n  key: [order_id]", "duplicate key, first on line 16"),
-        ("order_by: [order_time]", "order_by: [order_time]\n  write: append", "not available yet"),
+        ("order_by: [order_time]", "order_by: [order_time]\n  engine: spark", "not available yet"),
     ],
     ids=["unknown field", "bad type", "missing key column", "duplicate key", "later feature"],
 )

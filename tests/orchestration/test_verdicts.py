@@ -14,6 +14,7 @@ from lakehouse.orchestration.verdicts import (
     keys_verdict,
     late_verdict,
 )
+from lakehouse.reconcile import KEYS_DISTINCT_BY_DATE
 from lakehouse.recount import Recount
 from tests.orchestration_lake import daily_table
 
@@ -99,6 +100,13 @@ def test_counts_and_keys_show_both_sides() -> None:
 def test_a_table_that_does_not_exist_yet_has_unique_keys() -> None:
     nothing = Recount(None, (Equation("table: rows = published rows", 0, 0),))
     assert keys_verdict(nothing).passed and "0 = 0" in keys_verdict(nothing).description
+
+
+def test_a_write_mode_without_unique_keys_has_none_to_compare() -> None:
+    rows = Equation("table: rows = published rows", 3, 3)
+    verdict = keys_verdict(Recount(7, (rows,), ("keys: append keeps every row, whatever its key",)))
+    assert (verdict.passed, verdict.description) == (True, "keys: append keeps every row, whatever its key")
+    assert not keys_verdict(Recount(7, (rows, Equation(KEYS_DISTINCT_BY_DATE, 3, 2)))).passed
 
 
 def test_a_recount_that_compared_nothing_proves_nothing() -> None:

@@ -29,6 +29,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Summary
+from pyiceberg.transforms import IdentityTransform
 
 from lakehouse.model import Mode, Receipt, State
 from tests.local_lake import LocalLake, declare_text
@@ -39,7 +41,6 @@ from tests.readers.reader import DuckDBReader
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 DAYS = [date(2024, 1, 1) + timedelta(days=n) for n in range(3)]
-FOREIGN_IDS = (8, 9)
 ARROW = {
     "id": pa.int64(),
     "n": pa.float64(),
@@ -48,7 +49,10 @@ ARROW = {
     "op": pa.string(),
     "extra": pa.int32(),
 }
-MERGE_MODES = ("", "copy-on-write", "merge-on-read")
+MERGE_MODES = ("merge-on-read", "", "copy-on-write", "merge-on-read")
+BASE: tuple[dict[str, Any], ...] = tuple(
+    {"id": n, "n": float(n), "t": START, "d": date(2024, 1, 1 + n % 2), "op": None, "extra": None} for n in range(1, 7)
+)
 
 
 @dataclass(frozen=True)
@@ -107,11 +111,11 @@ def records(draw: st.DrawFn) -> dict[str, Any]:
     """Few keys, few order values, few contents: everything collides."""
     minute = draw(st.sampled_from([None, 0, 1, 2]))
     return {
-        "id": draw(st.integers(1, 4)),
+        "id": draw(st.integers(1, 6)),
         "n": draw(st.sampled_from([None, 0.0, 1.0, float("nan")])),
         "t": None if minute is None else START + timedelta(minutes=minute),
         "d": draw(st.sampled_from([None, *DAYS[:2]])),
-        "op": draw(st.sampled_from([None, "I", "D"])),
+        "op": draw(st.sampled_from([None, "I", "I", "D"])),
         "extra": draw(st.sampled_from([None, 7])),
     }
 
@@ -132,7 +136,7 @@ ARRIVALS = st.lists(
         name=st.sampled_from("ab"),
         day=st.sampled_from(DAYS),
         late=st.booleans(),
-        rows=st.lists(records(), max_size=5).map(tuple),
+        rows=st.lists(records(), min_size=2, max_size=6).map(tuple),
     ),
     min_size=1,
     max_size=2,
@@ -156,8 +160,10 @@ class MergeMachine(RuleBasedStateMachine):
 
     @initialize(data=st.data(), arrivals=ARRIVALS)
     def first_load(self, data: st.DataObject, arrivals: list[Arrival]) -> None:
+        """A table with a row of every key, so that files keep rows when others die."""
         self.setup = data.draw(self.setups)
         self.model = Model(self.setup.rules)
+        self._land(Arrival("base", DAYS[0], False, BASE))
         self.load(arrivals)
 
     @rule(arrivals=ARRIVALS)
@@ -167,46 +173,37 @@ class MergeMachine(RuleBasedStateMachine):
             self._land(arrival)
         self._load(Mode.INCREMENTAL)
 
+    @rule(arrivals=ARRIVALS)
+    def load_more(self, arrivals: list[Arrival]) -> None:
+        """Loads are what this is about: half of the steps."""
+        self.load(arrivals)
+
     @rule()
-    def load_everything_again(self) -> None:
+    def load_again(self) -> None:
         """A rerun: keyed modes find every row as it is and write no data file (DESIGN §4, invariant 7)."""
         self._load(Mode.FULL)
         if self.setup.rules.mode in ("upsert", "snapshot"):
             receipt = self._load(Mode.FULL)
             changed = receipt.rows.inserted + receipt.rows.updated + receipt.rows.deleted
             assert (changed, receipt.files.added, receipt.files.rewritten, receipt.files.delete_files) == (0, 0, 0, 0)
-
-    @rule()
-    def load_nothing(self) -> None:
         before = self.lake.table().metadata_location
-        assert self.lake.load(declare_text(self.setup.text)).state is State.NOTHING_TO_DO
+        assert self._load(Mode.INCREMENTAL).state is State.NOTHING_TO_DO
         assert self.lake.table().metadata_location == before
 
-    @precondition(lambda self: not self.setup.extra)
-    @rule()
-    def declare_a_column(self) -> None:
-        self.setup = replace(self.setup, extra="int")
-
-    @precondition(lambda self: self.setup.extra == "int")
-    @rule()
-    def widen_a_column(self) -> None:
-        self.setup = replace(self.setup, extra="bigint")
-
-    @precondition(lambda self: "extra" in self._names())
-    @rule()
-    def drop_a_column(self) -> None:
-        """By another writer, and in the declaration; added again it is another column."""
-        with self.lake.table().update_schema() as update:
-            update.delete_column("extra")
-        self.setup = replace(self.setup, extra="")
-        self.model.rows = [replace(r, values={**r.values, "extra": None}) for r in self.model.rows]
-
-    @precondition(lambda self: self.setup.value_name == "n")
-    @rule()
-    def rename_a_column(self) -> None:
-        with self.lake.table().update_schema() as update:
-            update.rename_column("n", "amount")
-        self.setup = replace(self.setup, value_name="amount")
+    @rule(rename=st.booleans())
+    def change_the_schema(self, rename: bool) -> None:
+        """A column is declared, widened and dropped; dropped by another writer, as a rename is."""
+        if rename and self.setup.value_name == "n":
+            with self.lake.table().update_schema() as update:
+                update.rename_column("n", "amount")
+            self.setup = replace(self.setup, value_name="amount")
+        elif self.setup.extra == "bigint" and "extra" in self._names():
+            with self.lake.table().update_schema() as update:
+                update.delete_column("extra")
+            self.setup = replace(self.setup, extra="")
+            self.model.rows = [replace(r, values={**r.values, "extra": None}) for r in self.model.rows]
+        else:
+            self.setup = replace(self.setup, extra="bigint" if self.setup.extra else "int")
 
     @precondition(lambda self: len(self.lake.table().specs()) == 1)
     @rule(source=st.sampled_from(["d", "op"]))
@@ -219,34 +216,24 @@ class MergeMachine(RuleBasedStateMachine):
             else:
                 update.add_identity(source)
 
-    @rule(record=records(), number=st.sampled_from(FOREIGN_IDS))
-    def append_by_another_writer(self, record: dict[str, Any], number: int) -> None:
-        if any(row.key == number for row in self.model.rows):
-            return
+    @precondition(lambda self: self._others_can_write())
+    @rule(record=records(), number=st.integers(1, 8), compact=st.booleans())
+    def commit_as_another_writer(self, record: dict[str, Any], number: int, compact: bool) -> None:
+        """Compacts the table, or deletes a key, or appends one that is not there. What is gone comes back when an
+        object that has it is loaded again."""
         table = self.lake.table()
-        names = {**self.setup.columns}
-        values = {**record, "id": number, "extra": None}
-        schema = table.schema().as_arrow()
-        given = {names[name]: value for name, value in values.items() if name in names and value is not None}
-        table.append(pa.Table.from_pylist([given], schema=schema))
-        self.model.rows.append(Row(values))
         self.foreign = True
-
-    @rule(number=st.sampled_from((1, 2, *FOREIGN_IDS)))
-    def delete_by_another_writer(self, number: int) -> None:
-        """What is gone comes back with the next load of an object that has it."""
-        if not any(row.key == number for row in self.model.rows):
-            return
-        self.lake.table().delete(f"id = {number}")
-        self.model.rows = [row for row in self.model.rows if row.key != number]
-        self.foreign = True
-
-    @precondition(lambda self: self.model.rows)
-    @rule()
-    def compact_by_another_writer(self) -> None:
-        table = self.lake.table()
-        table.overwrite(table.scan().to_arrow())
-        self.foreign = True
+        if compact:
+            table.overwrite(table.scan().to_arrow())
+        elif any(row.key == number for row in self.model.rows):
+            table.delete(f"id = {number}")
+            self.model.rows = [row for row in self.model.rows if row.key != number]
+        else:
+            values = {**record, "id": number, "extra": None}
+            names = self.setup.columns
+            given = {names[name]: value for name, value in values.items() if value is not None}
+            table.append(pa.Table.from_pylist([given], schema=table.schema().as_arrow()))
+            self.model.rows.append(Row(values))
 
     @invariant()
     def the_table_is_the_model(self) -> None:
@@ -293,7 +280,7 @@ class MergeMachine(RuleBasedStateMachine):
         assert receipt.state is (State.NOTHING_TO_DO if expected is None else State.COMMITTED), receipt
         assert not known or known <= self._names()
         if expected is not None:
-            assert receipt.rows == expected
+            assert receipt.rows == expected, f"{receipt.rows} is not {expected}"
             self.loads += 1
             self._check_snapshot(receipt, snapshots)
         return receipt
@@ -312,9 +299,14 @@ class MergeMachine(RuleBasedStateMachine):
         summary = added.summary
         assert summary is not None
         assert summary["lakehouse.batch-id"] == receipt.batches[-1].batch_id
-        live = int(summary["total-records"]) - int(summary.additional_properties.get("total-position-deletes", "0"))
-        assert live == len(self.model.rows)
+        # PyIceberg, as the other writer, leaves delete files of data files that it has removed, and counts them
+        if not (self.foreign and self.setup.merge_mode == "merge-on-read"):
+            assert _total(summary, "records") - _total(summary, "position-deletes") == len(self.model.rows)
         self.published[added.snapshot_id] = sorted(str(row.key) for row in self.model.rows)
+
+    def _others_can_write(self) -> bool:
+        """PyIceberg, who is the other writer here, computes no transform but identity."""
+        return all(isinstance(field.transform, IdentityTransform) for field in self.lake.table().spec().fields)
 
     def _names(self) -> set[str]:
         return {f.name for f in self.lake.table().schema().fields}
@@ -347,7 +339,11 @@ class MergeMachine(RuleBasedStateMachine):
         )
 
 
-PARTITIONS = st.sampled_from(["[]", "[d]", "['day(t)']"])
+def _total(summary: Summary, what: str) -> int:
+    return int(summary.additional_properties.get(f"total-{what}", "0"))
+
+
+PARTITIONS = st.sampled_from(["[]", "[d]", "[d, op]", "['day(t)']"])
 
 
 def setups(rules: st.SearchStrategy[Rules]) -> st.SearchStrategy[Setup]:
@@ -375,7 +371,6 @@ class Snapshots(MergeMachine):
             mode=st.just("snapshot"),
             order=st.sampled_from(["column", "arrival", "none"]),
             deletes=DELETES,
-            retract=st.booleans(),
         )
     )
 
@@ -396,7 +391,7 @@ class Appends(MergeMachine):
 
 
 MACHINES = [Upserts, Snapshots, Replacements, Appends]
-SHORT = {Upserts: 8, Snapshots: 6, Replacements: 4, Appends: 4}
+SHORT = {Upserts: 6, Snapshots: 5, Replacements: 3, Appends: 3}
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
 
@@ -405,7 +400,7 @@ def test_random_histories_agree_with_the_model(machine: type[MergeMachine]) -> N
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=SHORT[machine], stateful_step_count=8, deadline=None, suppress_health_check=QUIET
+            max_examples=SHORT[machine], stateful_step_count=7, deadline=None, suppress_health_check=QUIET
         ),
     )
 

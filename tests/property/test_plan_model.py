@@ -14,7 +14,7 @@ from tests.landing_values import START, MemoryStore, declared, manifest_of, outc
 from tests.plan_model import DATA_KEYS, KEYS, Ask, PrefixModel, Stored
 
 SOURCE = "s3://landing/in/"
-SPELLINGS = {name: declared(source={"format": {"type": "csv", "delimiter": name}}) for name in ",;"}
+WRITES = ["upsert", "snapshot", "replace_partition", "append"]
 DATES = st.one_of(st.none(), st.none(), st.sampled_from(sorted(set(DATA_KEYS.values()))))
 
 asks = st.builds(
@@ -25,14 +25,21 @@ asks = st.builds(
     settle=st.sampled_from([0, 0, 3]),
     max_files=st.sampled_from([None, 1, 2]),
     max_bytes=st.sampled_from([None, 4, 9]),
-    declaration=st.sampled_from([",", ";"]),
+    delimiter=st.sampled_from([",", ",", ";"]),
+    write=st.sampled_from(WRITES),
 )
-EVERYTHING = Ask("incremental", None, None, 0, None, None, ",")
 
 
 def declaration_of(ask: Ask) -> Declaration:
     bounds = {"settle_seconds": ask.settle, "max_files": ask.max_files, "max_bytes": ask.max_bytes}
-    return declared(source={"format": {"type": "csv", "delimiter": ask.declaration}, **bounds})
+    return declared(write=ask.write, source={"format": {"type": "csv", "delimiter": ask.delimiter}, **bounds})
+
+
+def everything(delimiter: str, write: str) -> Ask:
+    return Ask("incremental", None, None, 0, None, None, delimiter, write)
+
+
+HASHES = {(name, write): declaration_of(everything(name, write)).hash for name in ",;" for write in WRITES}
 
 
 class PlanAgainstModel(RuleBasedStateMachine):
@@ -80,12 +87,13 @@ class PlanAgainstModel(RuleBasedStateMachine):
             keys = [key_of(item.object) for item in batch]
             self.publish(plan, keys, bad, ask)
 
-    @rule()
-    def load_everything(self) -> None:
+    @rule(write=st.sampled_from(WRITES))
+    def load_everything(self, write: str) -> None:
         """A load without bounds leaves nothing behind, and a second one has nothing to do."""
-        for batch in (plan := self.plan(EVERYTHING)).batches:
-            self.publish(plan, [key_of(item.object) for item in batch], set(), EVERYTHING)
-        assert self.plan(EVERYTHING).batches == ()
+        ask = everything(",", write)
+        for batch in (plan := self.plan(ask)).batches:
+            self.publish(plan, [key_of(item.object) for item in batch], set(), ask)
+        assert self.plan(ask).batches == ()
 
     @invariant()
     def seen_is_what_the_model_says(self) -> None:
@@ -97,7 +105,7 @@ class PlanAgainstModel(RuleBasedStateMachine):
             key: (
                 item.etag,
                 Decision.QUARANTINED if item.bad else Decision.CONSUMED,
-                SPELLINGS[item.declaration].hash,
+                HASHES[item.declaration],
                 item.version,
             )
             for key, item in self.model.seen.items()
@@ -133,6 +141,8 @@ class PlanAgainstModel(RuleBasedStateMachine):
         assert {key_of(d.object): d.decision.value for d in plan.decisions} == self.model.classes(ask)
         assert all(item.reason for item in plan.decisions)
         assert [[key_of(item.object) for item in batch] for batch in plan.batches] == self.model.batches(ask)
+        assert [uri.removeprefix(SOURCE) for uri in sorted(plan.missing)] == self.model.missing(ask)
+        assert plan.newest_date == (self.model.newest(ask) if ask.write == "snapshot" else None)
         assert bool(plan.batch_id) == bool(plan.batches)
         assert plan == self.plan(ask)
 

@@ -12,7 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[2] / "lakehouse"
 LAYERS = (
     ("errors", "types", "model", "naming", "units"),
-    ("declaration", "recover", "reconcile", "gate", "placement", "bookmark", "plan", "manifest", "sweep", "whole_dates"),
+    ("declaration", "recover", "reconcile", "gate", "placement", "bookmark"),
+    ("plan", "manifest", "sweep", "whole_dates"),
     (
         "faults",
         "process",

@@ -1,9 +1,11 @@
-"""The benchmark's own yardstick: its expected results against a plain dict model, its checker against wrong tables."""
+"""The benchmark's own yardsticks: its expected results against a plain dict model, its checker against wrong tables,
+its claims against figures that miss them, and the whole of it once on a small table."""
 
 from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
@@ -13,24 +15,49 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
-from benchmarks.checker import compare_rows
-from benchmarks.generate import generate
+from benchmarks import run as benchmark
+from benchmarks.checker import compare_rows, expected_of_day, files_by_day, read_expected
+from benchmarks.claims import AGAIN, FIRST, Claim, claims
+from benchmarks.counting import CATALOG_READ, CATALOG_WRITE, DATA, LANDING, LISTING, STATE, TABLE_WRITE, Request, kind
+from benchmarks.generate import generate, session, write_day
+from benchmarks.measure import jobs
+from benchmarks.ours import declaration_text
 from benchmarks.peer_pyiceberg import make_target, read_source
-from benchmarks.report import OURS, PEER, Result, bar_chart
-from benchmarks.scenario import Run
-from benchmarks.workload import COLUMNS, NEW_DAY, WORKLOADS, Dataset, Workload, first_days
+from benchmarks.peers import DUCKDB, PYICEBERG, SPARK_READ, parse_java_version
+from benchmarks.report import bar_chart
+from benchmarks.result import OURS, Result, Run, distances
+from benchmarks.rewind import back, mark
+from benchmarks.rows import names, rows_of_day
+from benchmarks.workload import DAYS, NEW_DAY, WORKLOADS, Batch, Dataset, Target, cases, first_days, needed
+from lakehouse.declaration.load import parse_declarations
 
 ROWS = 30_000
+SETS = {
+    "daily": cases("daily", ROWS)["load"],
+    "scatter": cases("scatter", ROWS)["load"],
+    "every row of three days, random keys": list(cases("growth", ROWS).values())[3],
+    "two keys": cases("composite", ROWS)["two strings"],
+}
 
 
-@pytest.fixture(scope="module", params=WORKLOADS)
-def dataset(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    return generate(tmp_path_factory.mktemp(request.param), Workload(request.param, ROWS))
+@pytest.fixture(scope="module", params=tuple(SETS))
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, Target]:
+    case = SETS[request.param]
+    return generate(tmp_path_factory.mktemp("made"), case.target, case.batch), case.target
 
 
 def _read(path: Path) -> list[dict[str, str]]:
     with path.open(newline="") as lines:
         return list(csv.DictReader(lines))
+
+
+def _landed(target: Target, folder: Path) -> list[dict[str, str]]:
+    """The rows of the target as its files have them."""
+    rows = []
+    for day in first_days():
+        write_day(target, day, folder / "day.csv")
+        rows += _read(folder / "day.csv")
+    return rows
 
 
 def _is_amount(text: str) -> bool:
@@ -41,13 +68,14 @@ def _is_amount(text: str) -> bool:
     return text.isascii() and abs(value) < 10**10 and value == value.quantize(Decimal("0.01"))
 
 
-def _merge(dataset: Dataset) -> tuple[dict[str, dict[str, str]], set[int], dict[str, int]]:
+def _merge(
+    target: dict[str, dict[str, str]], file: list[dict[str, str]]
+) -> tuple[dict[str, dict[str, str]], set[int], dict[str, int]]:
     """What a load must do, row by row: the rows by key, the refused lines, the counts."""
-    target = {row["order_id"]: row for day in first_days() for row in _read(dataset.landed(day))}
     refused: set[int] = set()
     newest: dict[str, dict[str, str]] = {}
     counts = dict.fromkeys(("read", "rejected", "staged", "superseded", "stale", "inserted", "updated", "unchanged"), 0)
-    for line, row in enumerate(_read(dataset.landed(NEW_DAY)), start=2):
+    for line, row in enumerate(file, start=2):
         counts["read"] += 1
         if not row["order_id"] or not _is_amount(row["amount"]):
             refused.add(line)
@@ -72,38 +100,74 @@ def _merge(dataset: Dataset) -> tuple[dict[str, dict[str, str]], set[int], dict[
     return target, refused, counts
 
 
-def test_expected_results_are_those_of_a_plain_model(dataset: Dataset) -> None:
-    rows, refused, counts = _merge(dataset)
+def test_expected_results_are_those_of_a_plain_model(made: tuple[Dataset, Target], tmp_path: Path) -> None:
+    dataset, target = made
+    before = {row["order_id"]: row for row in _landed(target, tmp_path)}
+    assert len(before) == target.rows
+    rows, refused, counts = _merge(before, _read(dataset.batch))
     stated = json.loads(dataset.counts.read_text())
     assert {k: v for k, v in stated["batch"].items() if k in counts} == counts
-    assert all(counts[k] > 0 for k in ("rejected", "superseded", "stale", "unchanged", "updated"))
+    assert counts["rejected"] > 0 and counts["updated"] > 0
     assert stated["expected"] == {"rows": len(rows), "sum": str(sum(Decimal(r["amount"]) for r in rows.values()))}
     assert set(pq.read_table(dataset.rejects)["line_number"].to_pylist()) == refused
-    expected = pq.read_table(dataset.expected, columns=["order_id", "amount", "status"]).to_pylist()
-    assert {(str(r["order_id"]), str(r["amount"]), r["status"]) for r in expected} == {
-        (r["order_id"], r["amount"], r["status"]) for r in rows.values()
-    }
+    expected = {(r["order_id"], r["amount"], r["status"], r["note"]) for r in rows.values()}
+    assert _expected_rows(dataset) == expected
 
 
-def test_rejects_hold_the_text_of_their_lines(dataset: Dataset) -> None:
-    lines = dataset.landed(NEW_DAY).read_text().split("\n")
+def _expected_rows(dataset: Dataset) -> set[tuple[str, ...]]:
+    """What the checker expects, of all days together."""
+    expected, con = read_expected(dataset.root, "s3://landing/x/"), session()
+    con.execute(f"create view changes as from '{dataset.changes}'")
+    found = set()
+    for day in (*first_days(), NEW_DAY):
+        rows = con.execute(
+            f"select order_id, amount, status, note from ({expected_of_day(expected, day, 'b')})"
+        ).fetchall()
+        found |= {tuple(map(str, row)) for row in rows}
+    return found
+
+
+def test_a_wide_file_has_200_columns_and_updates_every_row_of_three_days(tmp_path: Path) -> None:
+    case = cases("wide", 50_000)["load"]
+    dataset = generate(tmp_path, case.target, case.batch)
+    counts = json.loads(dataset.counts.read_text())["batch"]
+    assert (len(_read(dataset.batch)[0]), counts["inserted"]) == (200, 0)
+    assert counts["updated"] + counts["stale"] + counts["unchanged"] == 100
+
+
+def test_a_target_is_spread_over_all_its_days() -> None:
+    target = Target("orders", 1_000)
+    numbers = [n for day in first_days() for n in target.rows_of(day)]
+    assert numbers == list(range(1_000))
+    day = first_days()[7]
+    ((days, first_line),) = (
+        session()
+        .execute(f"select list(distinct input_date), min(_source_line) from ({rows_of_day(target, day)})")
+        .fetchall()
+    )
+    assert (days, first_line) == ([day], 2)
+
+
+def test_rejects_hold_the_text_of_their_lines(made: tuple[Dataset, Target]) -> None:
+    dataset, _ = made
+    lines = dataset.batch.read_text().split("\n")
     for reject in pq.read_table(dataset.rejects).to_pylist():
         assert lines[reject["line_number"] - 1] == reject["raw"]
 
 
-def test_the_peer_gets_the_good_rows_once(dataset: Dataset) -> None:
+def test_the_peers_get_the_good_rows_once(made: tuple[Dataset, Target]) -> None:
+    dataset, target = made
     counts = json.loads(dataset.counts.read_text())["batch"]
-    keys = read_source(dataset.landed(NEW_DAY))["order_id"].to_pylist()
+    keys = read_source(dataset.clean, target)["order_id"].to_pylist()
     assert len(keys) == len(set(keys)) == counts["staged"] - counts["superseded"]
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, Table]:
-    folder = tmp_path_factory.mktemp("filled")
-    dataset = generate(folder, Workload("daily", 3_000))
+def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Target, Table]:
+    folder, target = tmp_path_factory.mktemp("filled"), Target("orders", 3_000)
     catalog = SqlCatalog("c", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
-    make_target(catalog, "bench.t", dataset)
-    return dataset, catalog.load_table("bench.t")
+    make_target(catalog, "bench.t", target)
+    return target, catalog.load_table("bench.t")
 
 
 @pytest.mark.parametrize(
@@ -114,41 +178,158 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, Table]:
         ("select * replace (amount + (order_id = 7)::int as amount)", ["different", "sum(amount)"]),
         ("select * replace (case when order_id = 7 then null else note end as note)", ["different"]),
         ("select * replace (case when order_id = 7 then 8 else order_id end as order_id)", ["not expected"]),
-        ("select * limit 2999", ["not expected", "count(*)"]),
+        ("select * limit 99", ["not expected", "count(*)"]),
         ("select * union all select -1, * exclude (order_id) from extra", ["missing", "count(*)"]),
     ],
 )
-def test_the_checker_finds_one_wrong_row(filled: tuple[Dataset, Table], change: str, found: list[str]) -> None:
-    dataset, table = filled
-    rows = f"(select {', '.join(COLUMNS)} from '{dataset.target}')"
-    differences = _compare(table, f"with t as {rows}, extra as (from t limit 1) from t {change}")
+def test_the_checker_finds_one_wrong_row(filled: tuple[Target, Table], change: str, found: list[str]) -> None:
+    target, table = filled
+    day = first_days()[0]
+    differences = _compare(table, target, f"with t as ({_day(target)}), extra as (from t limit 1) from t {change}")
     assert [word for word in found if word not in " ".join(differences)] == []
     assert bool(differences) == bool(found)
+    assert len(files_by_day(table)) == DAYS and day in files_by_day(table)
 
 
-def test_the_checker_finds_a_doubled_row(filled: tuple[Dataset, Table]) -> None:
-    dataset, table = filled
-    table.append(table.scan(limit=1).to_arrow())
-    differences = _compare(table, f"select {', '.join(COLUMNS)} from '{dataset.target}'")
-    assert any("count(*)" in difference for difference in differences)
+def test_the_checker_finds_a_doubled_row_and_a_table_can_be_put_back(filled: tuple[Target, Table]) -> None:
+    target, table = filled
+    before = mark(table)
+    table.append(table.scan(f"input_date = '{first_days()[0]}'", limit=1).to_arrow())
+    assert any("count(*)" in difference for difference in _compare(table, target, _day(target)))
+    back(table, before)
+    table.refresh()
+    assert mark(table) == before
+    assert _compare(table, target, _day(target)) == []
 
 
-def _compare(table: Table, expected: str) -> list[str]:
+def _day(target: Target) -> str:
+    return f"select {names(target)} from ({rows_of_day(target, first_days()[0])})"
+
+
+def _compare(table: Table, target: Target, expected: str) -> list[str]:
     con = duckdb.connect()
     con.execute("set TimeZone = 'UTC'")
     con.execute(f"create view expected as {expected}")
-    return compare_rows(con, table, tuple(COLUMNS))
+    return compare_rows(con, table, tuple(target.columns), day=first_days()[0])
+
+
+def _run(seconds: float, *, files: Mapping[str, int] | None = None, steps: Mapping[str, float] | None = None) -> Run:
+    details = {"files": files or {}, "seconds": steps or {}}
+    return Run(seconds=seconds, cpu_seconds=seconds, process_seconds=seconds, rss_bytes=1 << 30, details=details)
+
+
+def _result(workload: str, rows: int, runs: Mapping[str, list[Run]], **more: object) -> Result:
+    return Result(workload, rows, {"batch": {"read": 1}}, runs, tuple(runs)[:1], **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("rows", "seconds", "misses"),
-    [(2_000_000, 20.1, False), (2_000_000, 19.9, True), (10_000_000, 49.9, True), (200_000, 2.0, False)],
+    ("rows", "pyiceberg", "duckdb", "missed"),
+    [
+        (10_000_000, 61.0, 0.5, []),
+        (10_000_000, 59.0, 0.5, [PYICEBERG.name]),
+        (10_000_000, 61.0, 0.3, [DUCKDB.name]),
+        (1_000_000, 2.0, 0.1, []),
+    ],
 )
-def test_a_missed_ratio_is_told(rows: int, seconds: float, misses: bool) -> None:
-    def run(took: float) -> Run:
-        return Run(seconds=took, cpu_seconds=took, process_seconds=took, rss_bytes=1, details={}, checked={})
+def test_a_missed_figure_is_told(rows: int, pyiceberg: float, duckdb: float, missed: list[str]) -> None:
+    runs = {OURS: [_run(9.0), _run(1.0), _run(0.5)], PYICEBERG.name: [_run(pyiceberg)], DUCKDB.name: [_run(duckdb)]}
+    result = _result("daily", rows, runs)
+    found = claims(result, {})
+    assert [name for claim in found if claim.missed for name in missed if name in claim.what] == missed
+    assert sum(claim.missed for claim in found) == len(missed)
+    assert [claim.verdict for claim in found if SPARK_READ.name in claim.what] == ["not measured"]
+    assert f"({pyiceberg:.1f}×)" in bar_chart(result)
 
-    runs = {OURS: [run(9.0), run(1.0), run(0.5)], PEER: [run(seconds)]}
-    result = Result(Workload("daily", rows), {"batch": {"read": 1}}, runs)
-    assert bool(result.misses) == misses
-    assert f"({seconds:.1f}×)" in bar_chart(result)
+
+def test_a_second_load_that_writes_a_file_is_told_at_any_size() -> None:
+    runs = {AGAIN: [_run(0.5, files={"added": 0}), _run(0.5, files={"added": 1})], FIRST: [_run(1.0)]}
+    assert [claim.verdict for claim in claims(_result("rerun-full", 1_000, runs), {})] == [
+        "MISSED",
+        "pass, aim reached",
+    ]
+
+
+def test_requests_beyond_listing_and_state_are_told() -> None:
+    for requests, verdict in (({LISTING: 1, STATE: 9}, "pass"), ({LISTING: 1, DATA: 1}, "MISSED")):
+        result = _result("rerun-incremental", 1_000, {"nothing unseen": [_run(0.2)]}, requests=requests)
+        assert claims(result, {})[1].verdict == verdict
+
+
+def test_growth_and_memory_compare_sizes() -> None:
+    labels = list(cases("growth", 10_000_000))
+    growth = _result("growth", 10_000_000, {label: [_run(1.0 + n)] for n, label in enumerate(labels)})
+    assert [(c.value, c.verdict) for c in claims(growth, {})] == [(3.0, "MISSED"), (1.5, "reported")]
+    daily = _result("daily", 10_000_000, {OURS: [_run(1.0)]})
+    memory = claims(_result("memory", 10_000_000, {OURS: [_run(11.0)]}), {"daily": daily})
+    assert [(c.value, c.verdict) for c in memory] == [(1.0, "pass"), (11.0, "pass")]
+
+
+def test_bounds_and_verdicts() -> None:
+    assert Claim("w", "x", 2.0, "×", must=2.0, aim=1.0).verdict == "pass"
+    assert Claim("w", "x", 1.0, "×", must=2.0, aim=3.0, at_least=True, binding=False).verdict.startswith("not required")
+    assert Claim("w", "x", None, "×", must=2.0).verdict == "not measured"
+
+
+def test_floors_stand_beside_the_two_largest_steps() -> None:
+    steps = {"plan": 0.1, "read": 0.2, "stage": 2.0, "merge": 3.0, "publish": 0.1, "ledger": 0.1, "total": 5.5}
+    result = _result("daily", 1_000, {OURS: [_run(5.5, steps=steps)]}, floors=({"stage": 0.5, "read": 0.1},))
+    assert [(d.step, d.floor, d.times) for d in distances(result)] == [("merge", None, None), ("stage", 0.5, 4.0)]
+
+
+@pytest.mark.parametrize(
+    ("request_", "found"),
+    [
+        (Request("s3", "GET", "/landing?list-type=2&prefix=bench%2F"), LISTING),
+        (Request("s3", "GET", "/landing/bench/landing_date=2026-08-31/orders.csv"), LANDING),
+        (Request("s3", "PUT", "/state/lakehouse/lease.json"), STATE),
+        (Request("s3", "GET", "/warehouse/bench/t/data/a.parquet"), DATA),
+        (Request("s3", "PUT", "/warehouse/bench/t/metadata/a.avro"), TABLE_WRITE),
+        (Request("catalog", "GET", "/v1/warehouse/namespaces/bench/tables/t"), CATALOG_READ),
+        (Request("catalog", "POST", "/v1/oauth/tokens"), CATALOG_READ),
+        (Request("catalog", "POST", "/v1/warehouse/namespaces/bench/tables/t"), CATALOG_WRITE),
+    ],
+)
+def test_requests_are_told_apart(request_: Request, found: str) -> None:
+    assert kind(request_, state="state") == found
+
+
+def test_workloads_share_cases_and_targets() -> None:
+    assert needed(("memory",)) == ("daily", "memory")
+    todo = jobs(WORKLOADS, 1_000_000, ("duckdb",))
+    assert [len(todo[Target("orders", rows)]) for rows in (100_000, 1_000_000, 10_000_000)] == [1, 2, 2]
+    daily = todo[Target("orders", 1_000_000)][0]
+    assert (daily.peers, daily.reruns, daily.floors) == ((DUCKDB,), True, True)
+    assert cases("growth", 1_000_000)["1,000,000 rows, keys in time order"] == daily.case
+    assert {c.batch.new for c in cases("growth", 1_000_000).values()} == {90_000}
+    assert Batch(0, 1, all_days=True).title != Batch(0, 1).title
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_declarations_are_right(workload: str) -> None:
+    for case in cases(workload, 10_000_000).values():
+        (declaration,) = parse_declarations(declaration_text(case), path=Path("defs.yaml"), env={})
+        assert tuple(declaration.key) == case.key
+        assert len(declaration.columns) == len(case.target.columns)
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [('openjdk version "17.0.15" 2025-04-15', 17), ('java version "1.8.0_392"', 8), ("command not found", None)],
+)
+def test_the_version_of_java_is_read(text: str, version: int | None) -> None:
+    assert parse_java_version(text) == version
+
+
+@pytest.mark.timeout(600)  # about twenty processes, one after another
+def test_the_whole_benchmark_on_a_small_table(tmp_path: Path) -> None:
+    options = ["--rows", "20000", "--workloads", "rerun-full", "rerun-incremental", "--peers", "pyiceberg"]
+    code = benchmark.main([*options, "--repeat", "1", "--no-require", "--results", str(tmp_path)])
+    assert code == 0
+    for name in ("daily", "rerun-full", "rerun-incremental"):
+        result = json.loads((tmp_path / f"{name}-20000.local.json").read_text())
+        assert result["claims"] and result["machine"]["commit"] is not None
+        assert (tmp_path / f"{name}-20000.local.svg").read_text().startswith("<svg")
+    daily = json.loads((tmp_path / "daily-20000.local.json").read_text())
+    assert set(daily["runs"]) == {OURS, PYICEBERG.name}
+    assert all(run["checked"] for runs in daily["runs"].values() for run in runs)
+    assert len(daily["largest_steps"]) == 2

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
+import pytest
 from pyiceberg.catalog.noop import NoopCatalog
 
+from lakehouse.batch import staging
 from lakehouse.batch.staging import stage_objects
 from lakehouse.batch.stopwatch import Stopwatch
 from lakehouse.model import Bookmark, Decision, ObjectDecision
+from lakehouse.services import Progress
 from lakehouse.storage import open_storage
 from tests.ledger_values import services_of
 from tests.staging_values import DAY, MTIME, declared
@@ -35,3 +39,33 @@ def test_missing_columns_stand_in_the_reason_and_in_a_warning(tmp_path: Path) ->
     assert decisions == [Decision.CONSUMED, Decision.CONSUMED, Decision.QUARANTINED]
     assert [outcome.reason for outcome in staged.outcomes[:2]] == ["new", f"new; {told}"]
     assert staged.warnings == (f"{listed[1].uri}: {told}",)
+
+
+def test_outcomes_stand_in_the_order_of_the_objects_whatever_their_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "SMALL", 100)
+    monkeypatch.setattr(staging, "MOST_TOGETHER", 3)
+    landing = open_storage(f"file://{tmp_path}/landing", {})
+    rows = [1, 2, 500, 3, 1, 2, 3, 4, 500, 500, 1]
+    for number, count in enumerate(rows):
+        landing.put(f"{number:02d}.csv", b"id,v\n" + b"".join(b"%d-%d,v\n" % (number, i) for i in range(count)))
+    listed = sorted(landing.list(""), key=lambda obj: obj.uri)
+    told: list[Progress] = []
+    services = services_of(NoopCatalog("none"), landing, spill=tmp_path, ops_namespace="ops")
+    with duckdb.connect() as con:
+        staged = stage_objects(
+            con,
+            declared(),
+            [ObjectDecision(obj, DAY, Decision.PLANNED, "new") for obj in listed],
+            bookmark=Bookmark(),
+            landing=landing,
+            folder=tmp_path / "fetched",
+            now=MTIME,
+            services=replace(services, progress=told.append),
+            watch=Stopwatch(lambda: 0.0),
+        )
+    assert [outcome.object for outcome in staged.outcomes] == listed
+    assert [outcome.rows.staged for outcome in staged.outcomes] == rows
+    assert not [*(tmp_path / "fetched").iterdir()]
+    assert (told[-1].done, len(told)) == (len(rows), len(rows))

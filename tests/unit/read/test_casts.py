@@ -131,6 +131,10 @@ def value_of(con: duckdb.DuckDBPyConnection, kind: str, text: str, rules: CastRu
         ("binary", "DEad", b"\xde\xad"),
         ("binary", "", b""),
         ("binary", "abc", REFUSED),
+        ("fixed(2)", "DEad", b"\xde\xad"),
+        ("fixed(2)", "DE", REFUSED),
+        ("fixed(2)", "DEadbe", REFUSED),
+        ("fixed(2)", "", REFUSED),
     ],
 )
 def test_value_is_kept_or_refused(con: duckdb.DuckDBPyConnection, kind: str, text: str, value: Any) -> None:

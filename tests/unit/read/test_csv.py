@@ -21,7 +21,7 @@ Stage = Callable[..., Result]
 def stage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     """Stages bytes as CSV: where DuckDB may read them, both ways must come to the same."""
     if request.param == "by the letter":
-        monkeypatch.setattr(reader, "_survey", lambda _: None)
+        monkeypatch.setattr(reader, "survey_file", lambda _: None)
     with duckdb.connect() as con:
 
         def run(data: bytes, columns: dict[str, Any] | None = None, **changes: Any) -> Result:
@@ -227,7 +227,7 @@ def test_skipped_lines_hold_anything(stage: Stage) -> None:
 def test_records_over_the_limit_are_rejects(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_records, "MAX_RECORD", 10)
     monkeypatch.setattr(csv_records, "CHUNK", 4)
-    monkeypatch.setattr(reader, "_survey", lambda _: None)
+    monkeypatch.setattr(reader, "survey_file", lambda _: None)
     result = stage(b'id,v\n1,aaaaaaaaaaaaaaaaaaaaa\n2,b\n3,"aaaa\nbbbb\ncccc"\n4,"dd"\n5,e\n')
     assert result.rows == [("2", "b"), ("4", "dd"), ("5", "e")]
     assert result.rejected_lines == [2, 4, 5, 6]
@@ -248,7 +248,7 @@ def test_many_rejects_are_read_by_the_letter(stage: Stage, monkeypatch: pytest.M
 
 def test_batches_are_let_go(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     # DuckDB keeps what is registered in a transaction until its end
-    monkeypatch.setattr(reader, "_survey", lambda _: None)
+    monkeypatch.setattr(reader, "survey_file", lambda _: None)
     monkeypatch.setattr(sink, "BATCH_ROWS", 100)
     held: list[int] = []
     arrow = sink._arrow

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -129,6 +129,72 @@ def test_empty_file_has_no_rows(stage: Stage) -> None:
     assert stage(b"\n", {"id": "int"}).counts.read == 0
 
 
+NESTED = {
+    "id": "int",
+    "s": "struct<a: int, `b c`: list<struct<x: string, y: decimal(5,2)>>, t: timestamptz>",
+    "m": "map<int, list<date>>",
+}
+
+
+def test_nested_values_are_cast_as_strictly_as_others(stage: Stage) -> None:
+    # R25: nulls do not change the type
+    data = (
+        b'{"id": 1, "s": {"a": "5", "b c": [{"x": 1.10, "y": 1.10}, null, {}], "t": "2026-07-01 12:00:00"}}\n'
+        b'{"id": 2, "s": {}, "m": {}}\n{"id": 3, "s": null, "m": {"7": ["2026-01-01", null], "-8": null}}\n'
+    )
+    result = stage(data, NESTED, format={"timezone": "Europe/Paris"})
+    empty = {"a": None, "b c": None, "t": None}
+    items = [{"x": "1.10", "y": Decimal("1.10")}, None, {"x": None, "y": None}]
+    assert result.rows == [
+        (1, {"a": 5, "b c": items, "t": datetime(2026, 7, 1, 10, tzinfo=UTC)}, None),
+        (2, empty, {}),
+        (3, None, {7: [date(2026, 1, 1), None], -8: None}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ('"s": [1]', "s: a JSON array where an object is declared at s"),
+        ('"s": "{}"', "s: a JSON text where an object is declared at s"),
+        ('"s": {"a": [1]}', "s: a JSON array where a single value is declared at s.a"),
+        ('"s": {"b c": {"x": 1}}', "s: a JSON object where an array is declared at s.b c"),
+        ('"s": {"b c": [{"x": "\\u0000"}]}', "s: a NUL in the text at s.b c.element.x"),
+        ('"s": {"a": 1.5}', f"s: a value in it does not fit a {NESTED['s']} exactly"),
+        ('"s": {"b c": [null, {"y": 1.234}]}', f"s: a value in it does not fit a {NESTED['s']} exactly"),
+        ('"s": {"t": "2026-03-29 02:30:00"}', f"s: a value in it does not fit a {NESTED['s']} exactly"),
+        ('"m": {"1": ["x"]}', "m: a value in it does not fit a map<int, list<date>> exactly"),
+        ('"m": {"a": []}', "m: a value in it does not fit a map<int, list<date>> exactly"),
+        ('"m": {"1": [], "01": []}', "m: a value in it does not fit a map<int, list<date>> exactly"),
+        ('"m": 7', "m: a JSON number where an object is declared at m"),
+        ('"m": true', "m: a JSON boolean where an object is declared at m"),
+    ],
+)
+def test_a_misfit_inside_a_nested_value_names_its_column(stage: Stage, value: str, reason: str) -> None:
+    # R24
+    data = f'{{"id": 1}}\n{{"id": 2, {value}}}\n'.encode()
+    result = stage(data, NESTED, format={"timezone": "Europe/Paris"})
+    assert [row[0] for row in result.rows] == [1]
+    assert [(line, column, why) for line, column, why, _ in result.rejects] == [(2, reason[0], reason)]
+
+
+def test_unknown_fields_of_an_object_follow_unknown_columns(stage: Stage) -> None:
+    data = b'{"id": 1, "s": {"b c": [{"x": "k", "z": {"deep": 1}}]}}\n'
+    with pytest.raises(UnreadableObject, match=r"unknown fields: .*line=1 column='s\.b c\.element' fields='z'"):
+        stage(data, NESTED)
+    (row,) = stage(data, NESTED, unknown_columns="ignore").rows
+    assert row[1]["b c"] == [{"x": "k", "y": None}]
+    with pytest.raises(UnreadableObject, match="case or blanks alone"):
+        stage(b'{"id": 1, "s": {"A": 1}}\n', NESTED, unknown_columns="ignore")
+
+
+def test_words_for_null_inside_nested_values_are_none_in_a_key(stage: Stage) -> None:
+    columns = {"id": "int", "m": "map<string, list<int>>", "s": "struct<a: int>"}
+    data = b'{"id": 1, "m": {"N/A": ["N/A", "", " ", 5], "": null}, "s": "N/A"}\n'
+    result = stage(data, columns, format={"null_values": ["N/A", ""]})
+    assert result.rows == [(1, {"N/A": [None, None, None, 5], "": None}, None)]
+
+
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
     with duckdb.connect(config={"threads": 1}) as con:
@@ -159,3 +225,37 @@ def test_texts_come_through_as_python_reads_them(
     ]
     assert list(zip(result.lines, result.rows, strict=True)) == good
     assert result.counts.read == len(records)
+
+
+words = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=4)
+fields = st.sampled_from(["a", "B c", 'q"', "x'", "key", "value", "f0"])
+
+
+@st.composite
+def nested(draw: st.DrawFn, depth: int = 3) -> tuple[str, st.SearchStrategy[Any]]:
+    """A type as text, and what its JSON values are."""
+    kind = draw(st.sampled_from(["string", "long", "struct", "list", "map"] if depth else ["string", "long"]))
+    if kind == "string":
+        return kind, st.none() | words
+    if kind == "long":
+        return kind, st.none() | st.integers(-(2**63), 2**63 - 1)
+    inner, values = draw(nested(depth - 1))
+    if kind == "list":
+        return f"list<{inner}>", st.none() | st.lists(values, max_size=3)
+    if kind == "map":
+        return f"map<string, {inner}>", st.none() | st.dictionaries(words, values, max_size=3)
+    other, others = draw(nested(depth - 1))
+    one, two = draw(st.lists(fields, min_size=2, max_size=2, unique=True))
+    return f"struct<`{one}`: {inner}, `{two}`: {other}>", st.none() | st.fixed_dictionaries({one: values, two: others})
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_nested_values_come_through_as_python_reads_them(
+    session: tuple[duckdb.DuckDBPyConnection, Path], data: st.DataObject
+) -> None:
+    kind, values = data.draw(nested().filter(lambda drawn: "<" in drawn[0]))
+    records = [{"id": str(n), "v": data.draw(values)} for n in range(3)]
+    declaration = declared({"id": "string", "v": kind}, format={"type": "jsonl"})
+    result = Staging(*session, declaration).stage("\n".join(map(json.dumps, records)).encode())
+    assert result.rows == [(record["id"], record["v"]) for record in records]

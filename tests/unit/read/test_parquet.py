@@ -75,6 +75,8 @@ NOON = naive(2026, 7, 1, 12)
         (pa.null(), None, "date", None),
         (pa.binary(), b"\xff", "binary", b"\xff"),
         (pa.binary(2), b"ab", "binary", b"ab"),
+        (pa.binary(2), b"ab", "fixed(2)", b"ab"),
+        (pa.binary(), b"ab", "fixed(2)", b"ab"),
         (pa.uuid(), UUID(int=5).bytes, "uuid", UUID(int=5)),
         (pa.date32(), date(2026, 1, 5), "date", date(2026, 1, 5)),
         (pa.time32("ms"), time(1, 2, 3), "time", time(1, 2, 3)),
@@ -109,6 +111,8 @@ def test_types_widen(stage: Stage, kind: pa.DataType, given: Any, declared_as: s
         (pa.date32(), date(2026, 1, 5), "timestamp"),
         (pa.duration("us"), 5, "long"),
         (pa.list_(pa.int64()), [1], "string"),
+        (pa.int64(), 1, "list<long>"),
+        (pa.binary(3), b"abc", "fixed(2)"),
     ],
 )
 def test_types_that_would_lose_something_refuse_the_file(
@@ -213,3 +217,107 @@ def test_broken_files_are_refused(stage: Stage, tmp_path: Path, damage: str) -> 
         data[5:60] = b"\xa5" * 55
     with pytest.raises(UnreadableObject, match="broken"):
         stage(bytes(data), {"id": "string"})
+
+
+STRUCT = pa.struct([("b", pa.list_(pa.struct([("y", pa.decimal128(5, 2)), ("x", pa.string())]))), ("a", pa.int16())])
+
+
+def test_nested_values_are_matched_by_name_and_widened(stage: Stage) -> None:
+    value = {"a": 1, "b": [{"x": "q", "y": Decimal("1.10")}, None]}
+    declared_as = "struct<a: long, missing: date, b: list<struct<x: string, y: decimal(12,3)>>>"
+    result = stage(one(STRUCT, value, None, {"a": None, "b": []}), {"id": "long", "v": declared_as})
+    assert result.rows == [
+        (0, {"a": 1, "missing": None, "b": [{"x": "q", "y": Decimal("1.100")}, None]}),
+        (1, None),
+        (2, {"a": None, "missing": None, "b": []}),
+    ]
+    assert list(result.rows[0][1]) == ["a", "missing", "b"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "declared_as", "value"),
+    [
+        (pa.map_(pa.string(), pa.int8()), [("k", 1), ("", None)], "map<string, int>", {"k": 1, "": None}),
+        (pa.map_(pa.int32(), pa.list_(pa.float32())), [(1, [0.5])], "map<long, list<double>>", {1: [0.5]}),
+        (pa.large_list(pa.int16()), [3], "list<int>", [3]),
+        (pa.list_(pa.int16(), 2), [3, 4], "list<int>", [3, 4]),
+        (pa.list_(pa.dictionary(pa.int8(), pa.string())), ["a", None], "list<string>", ["a", None]),
+        (pa.list_(pa.null()), [None], "list<struct<a: int>>", [None]),
+        (pa.list_(pa.binary()), [b"ab"], "list<fixed(2)>", [b"ab"]),
+        (pa.list_(pa.timestamp("ns")), [NOON], "list<timestamp>", [NOON]),
+        (pa.list_(pa.timestamp("us")), [NOON], "list<timestamptz>", [NOON.replace(hour=10, tzinfo=UTC)]),
+        (pa.list_(pa.timestamp("ms", tz="Asia/Tokyo")), [NOON], "list<timestamptz>", [NOON.replace(tzinfo=UTC)]),
+    ],
+)
+def test_nested_types_widen(stage: Stage, kind: pa.DataType, given: Any, declared_as: str, value: Any) -> None:
+    result = stage(one(kind, given, None), {"id": "long", "v": declared_as}, format={"timezone": "Europe/Paris"})
+    assert result.rows == [(0, value), (1, None)]
+
+
+@pytest.mark.parametrize(
+    ("declared_as", "named"),
+    [
+        ("struct<a: long, b: list<struct<x: string, y: decimal(4,2)>>>", r"'v\.b\.element\.y' file=decimal128\(5, 2\)"),
+        ("struct<a: string, b: list<struct<x: string, y: decimal(5,2)>>>", r"'v\.a' file=int16 declared=string"),
+        ("struct<a: long, b: struct<x: string>>", r"column='v\.b'"),
+        ("struct<a: long>", r"unknown fields: .*column='v' fields='b'"),
+        ("struct<a: long, b: list<struct<x: string>>>", r"unknown fields: .*column='v\.b\.element' fields='y'"),
+        ("struct<A: long, b: list<struct<x: string, y: decimal(5,2)>>>", r"case or blanks alone: .*'a' declared='A'"),
+    ],
+)
+def test_nested_types_that_do_not_fit_refuse_the_file(stage: Stage, declared_as: str, named: str) -> None:
+    with pytest.raises(UnreadableObject, match=named):
+        stage(one(STRUCT, {"a": 1, "b": []}), {"id": "long", "v": declared_as})
+
+
+def test_unknown_fields_may_be_ignored(stage: Stage) -> None:
+    columns = {"id": "long", "v": "struct<a: long>"}
+    assert stage(one(STRUCT, {"a": 1, "b": []}), columns, unknown_columns="ignore").rows == [(0, {"a": 1})]
+
+
+def test_fields_alike_but_for_case_refuse_the_file(stage: Stage) -> None:
+    kind = pa.struct([("a", pa.int8()), ("A", pa.int8())])
+    with pytest.raises(UnreadableObject, match=r"two fields have the same name but for case.*column='v'"):
+        stage(one(kind, {"a": 1, "A": 2}), {"id": "long", "v": "struct<a: int>"}, unknown_columns="ignore")
+
+
+def test_a_misfit_inside_makes_the_row_a_reject(stage: Stage) -> None:
+    kind = pa.struct([("m", pa.map_(pa.string(), pa.list_(pa.binary())))])
+    values = [{"m": [("k", [b"ab"])]}, {"m": [("k", [b"ab", b"abc"])]}, {"m": [("k", []), ("k", None)]}, None]
+    result = stage(one(kind, *values), {"id": "long", "v": "struct<m: map<string, list<fixed(2)>>>"})
+    assert result.rows == [(0, {"m": {"k": [b"ab"]}}), (3, None)]
+    assert [(line, column) for line, column, *_ in result.rejects] == [(2, "v"), (3, "v")]
+    assert result.rejects[0][2].startswith("v: a value in it does not fit a struct<m: map<string, list<fixed(2)>>>")
+
+
+def test_v05_nanoseconds_zones_and_naive_times_become_microseconds_of_utc(stage: Stage) -> None:
+    """V05: also inside nested values; what would be lost is a reject."""
+    nanos = pa.array([1000, 1001, None], pa.int64()).cast(pa.timestamp("ns"))
+    table = pa.table(
+        {
+            "id": [0, 1, 2],
+            "ns": nanos,
+            "paris": pa.array([NOON, NOON, None], pa.timestamp("us", tz="Europe/Paris")),
+            "naive": pa.array([NOON, NOON, None], pa.timestamp("us")),
+            "inside": pa.array([[NOON], [NOON], None], pa.list_(pa.timestamp("ns"))),
+        }
+    )
+    columns = {
+        "id": "long", "ns": "timestamp", "paris": "timestamptz", "naive": "timestamptz", "inside": "list<timestamptz>"
+    }  # fmt: skip
+    result = stage(table, columns, format={"timezone": "Europe/Paris"})
+    ten, twelve = NOON.replace(hour=10, tzinfo=UTC), NOON.replace(tzinfo=UTC)
+    assert result.rows == [(0, naive(1970, 1, 1, 0, 0, 0, 1), twelve, ten, [ten]), (2, None, None, None, None)]
+    assert [(line, column) for line, column, *_ in result.rejects] == [(2, "ns")]
+
+
+def test_old_int96_timestamps_inside_nested_values(stage: Stage) -> None:
+    old = {"use_deprecated_int96_timestamps": True}
+    columns = {"id": "long", "v": "struct<l: list<timestamp>, m: map<string, timestamp>>"}
+    kind = pa.struct([("l", pa.list_(pa.timestamp("ns"))), ("m", pa.map_(pa.string(), pa.timestamp("ns")))])
+    value = {"l": [NOON, None], "m": [("k", NOON)]}
+    assert stage(one(kind, value, None), columns, write=old).rows == [(0, {**value, "m": {"k": NOON}}), (1, None)]
+    lost = pa.array([[("k", 1001)]], pa.map_(pa.string(), pa.int64())).cast(pa.map_(pa.string(), pa.timestamp("ns")))
+    table = pa.table({"id": [0], "v": pa.StructArray.from_arrays([lost], names=["m"])})
+    with pytest.raises(UnreadableObject, match=r"below a microsecond.*column='v'"):
+        stage(table, columns, write=old)

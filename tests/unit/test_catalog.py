@@ -1,0 +1,147 @@
+"""How catalogs are opened, with an end to every wait, and what their errors become."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import requests
+import sqlalchemy.exc
+from botocore.exceptions import ClientError, EndpointConnectionError
+from pyiceberg.catalog.glue import GlueCatalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchIcebergTableError
+
+from lakehouse.catalog import load_table, open_catalog, translate, was_refused
+from lakehouse.errors import ConfigurationError, Conflict, LakehouseError, RetryLater, Unavailable
+
+
+@pytest.fixture
+def configured(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def configure(**properties: str) -> str:
+        for name, value in properties.items():
+            monkeypatch.setenv(f"PYICEBERG_CATALOG__MINE__{name.upper()}", value)
+        return "mine"
+
+    return configure
+
+
+def test_glue_answers_in_bounded_time(configured: Any) -> None:
+    catalog = open_catalog(configured(type="glue", glue__region="us-east-1"))
+    assert isinstance(catalog, GlueCatalog)
+    config = catalog.glue.meta.config
+    assert (config.connect_timeout, config.read_timeout) == (5.0, 60.0)
+    assert config.retries["total_max_attempts"] == 5
+
+
+def test_the_users_number_of_retries_stands_though_it_is_a_text(configured: Any) -> None:
+    catalog = open_catalog(configured(type="glue", glue__region="us-east-1", glue__max_retries="2"))
+    assert isinstance(catalog, GlueCatalog)
+    assert catalog.glue.meta.config.retries["total_max_attempts"] == 3
+
+
+def opened_uri(name: str) -> tuple[str, dict[str, Any]]:
+    """The URI and properties that PyIceberg's SQL catalog is given."""
+    with patch.object(SqlCatalog, "__init__", return_value=None) as init:
+        SqlCatalog.engine = sqlalchemy.create_engine("sqlite://")  # type: ignore[attr-defined]
+        try:
+            open_catalog(name)
+        finally:
+            del SqlCatalog.engine  # type: ignore[attr-defined]
+    given = dict(init.call_args.kwargs)
+    return given["uri"], given
+
+
+@pytest.mark.parametrize("driver", ["postgresql", "postgresql+psycopg2"])
+def test_postgresql_answers_in_bounded_time(configured: Any, driver: str) -> None:
+    uri, given = opened_uri(configured(type="sql", uri=f"{driver}://me:p%40s@db:5432/lake?connect_timeout=30"))
+    url = sqlalchemy.make_url(uri)
+    assert (url.drivername, url.password, url.database) == (driver, "p@s", "lake")
+    assert url.query["connect_timeout"] == "30"
+    assert {"tcp_user_timeout", "keepalives_idle", "keepalives_count"} <= set(url.query)
+    assert given["pool_pre_ping"] == "true"
+
+
+def test_other_drivers_get_no_settings_that_they_do_not_know(configured: Any) -> None:
+    uri = "postgresql+pg8000://me@db/lake"
+    assert opened_uri(configured(type="sql", uri=uri))[0] == uri
+
+
+def test_processes_that_open_an_empty_catalog_at_once_may_be_told_to_come_again(
+    configured: Any, tmp_path: Path
+) -> None:
+    name = configured(type="sql", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
+
+    def try_to_open(_: int) -> LakehouseError | None:
+        try:
+            open_catalog(name).engine.dispose()  # type: ignore[attr-defined]
+        except LakehouseError as error:
+            return error
+        return None
+
+    with ThreadPoolExecutor(4) as pool:
+        errors = list(pool.map(try_to_open, range(4)))
+    assert all(e is None or isinstance(e, RetryLater) for e in errors)
+    assert None in errors
+
+
+def sql_error(kind: type[sqlalchemy.exc.DBAPIError], text: str) -> sqlalchemy.exc.DBAPIError:
+    return kind("statement", {}, Exception(text))
+
+
+def aws_error(code: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": "no"}}, "UpdateTable")
+
+
+@pytest.mark.parametrize(
+    ("error", "ours"),
+    [
+        (sql_error(sqlalchemy.exc.OperationalError, "server closed the connection"), Unavailable),
+        (sql_error(sqlalchemy.exc.OperationalError, 'password authentication failed for user "x"'), ConfigurationError),
+        (sql_error(sqlalchemy.exc.OperationalError, 'database "lake" does not exist'), ConfigurationError),
+        (sql_error(sqlalchemy.exc.IntegrityError, "(UniqueViolation) duplicate key value"), Unavailable),
+        (sql_error(sqlalchemy.exc.ProgrammingError, 'relation "iceberg_tables" already exists'), Unavailable),
+        (sql_error(sqlalchemy.exc.ProgrammingError, "permission denied for table"), ConfigurationError),
+        (aws_error("AccessDeniedException"), ConfigurationError),
+        (aws_error("ExpiredTokenException"), ConfigurationError),
+        (aws_error("ThrottlingException"), Unavailable),
+        (aws_error("ConcurrentModificationException"), Unavailable),
+        (EndpointConnectionError(endpoint_url="http://glue"), Unavailable),
+        (CommitFailedException("others were faster"), Conflict),
+        (NoSuchIcebergTableError("a Hive table"), ConfigurationError),
+    ],
+)
+def test_errors_are_grouped_by_what_to_do_next(error: Exception, ours: type[LakehouseError]) -> None:
+    found = translate(error, "table=a.b")
+    assert type(found) is ours, found
+
+
+def test_a_hive_table_of_the_same_name_is_not_taken_for_a_missing_one() -> None:
+    class Hive:
+        def load_table(self, name: str) -> None:
+            raise NoSuchIcebergTableError(f"Property table_type is HIVE: {name}")
+
+    with pytest.raises(ConfigurationError, match="HIVE"):
+        load_table(Hive(), "a.b")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("error", "refused"),
+    [
+        (CommitFailedException("requirement failed"), True),
+        (CommitStateUnknownException("500"), False),
+        (sql_error(sqlalchemy.exc.OperationalError, "database is locked"), True),
+        (sql_error(sqlalchemy.exc.OperationalError, "canceling statement due to statement timeout"), True),
+        (sql_error(sqlalchemy.exc.OperationalError, "server closed the connection unexpectedly"), False),
+        (requests.ConnectTimeout(), True),
+        (requests.ReadTimeout(), False),
+        (requests.ConnectionError("('Connection aborted.', RemoteDisconnected())"), False),
+        (EndpointConnectionError(endpoint_url="http://glue"), False),
+    ],
+)
+def test_only_an_error_that_proves_it_counts_as_a_refusal(error: Exception, refused: bool) -> None:
+    """botocore gave up after several requests, of which an earlier one may have been carried out."""
+    assert was_refused(error) is refused
