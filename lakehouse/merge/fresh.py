@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -25,12 +25,24 @@ MATERIALISE_ABOVE = 8
 
 
 @dataclass(frozen=True, slots=True)
+class FreshPart:
+    """New rows of one partition: its values in spec order, SQL of the rows, how many there are (None: not counted), and
+    whether they stand in the order of the key for certain."""
+
+    values: tuple[Any, ...]
+    rows: str
+    count: int | None = None
+    ordered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Fresh:
-    """Inserted and updated rows as SQL; `expressions` give their partition values."""
+    """Inserted and updated rows as SQL; `expressions` give their partition values, `key` is an ORDER BY list."""
 
     con: duckdb.DuckDBPyConnection
     rows: str
     columns: str
+    key: str
     expressions: tuple[str, ...]
 
     def with_rows(self, more: str) -> Fresh:
@@ -38,11 +50,11 @@ class Fresh:
         self.con.execute(f"create or replace temp table fresh_rows as {self.rows} union all by name {more}")
         return replace(self, rows=f"select {self.columns} from fresh_rows")
 
-    def partitions(self) -> Iterator[tuple[tuple[Any, ...], str]]:
-        """The values of each partition that has rows, with SQL of its rows."""
+    def partitions(self) -> list[FreshPart]:
+        """The partitions that have rows."""
         if not self.expressions:
             ((any_rows,),) = self.con.execute(f"select exists ({self.rows})").fetchall()
-            return iter([((), self.rows)] if any_rows else [])
+            return [FreshPart((), self.rows)] if any_rows else []
         picked = ", ".join(f"{e} as __p{i}" for i, e in enumerate(self.expressions))
         self.con.execute(
             "create or replace temp table parts as select (row_number() over () - 1)::int as __part, * "
@@ -50,8 +62,8 @@ class Fresh:
         )
         found = [tuple(values) for _, *values in self.con.execute("select * from parts order by 1").fetchall()]
         if len(found) > MATERIALISE_ABOVE:
-            return iter(self._stored_partitions(found))
-        return ((values, self._matching(number)) for number, values in enumerate(found))
+            return self._stored_partitions(found)
+        return [FreshPart(values, self._matching(number)) for number, values in enumerate(found)]
 
     def _matching(self, number: int) -> str:
         """The rows whose partition values are those of part `number`, NULL included."""
@@ -61,14 +73,17 @@ class Fresh:
         )
         return f"select {self.columns} from ({self.rows}) where {same}"
 
-    def _stored_partitions(self, found: Sequence[tuple[Any, ...]]) -> list[tuple[tuple[Any, ...], str]]:
+    def _stored_partitions(self, found: Sequence[tuple[Any, ...]]) -> list[FreshPart]:
         same = " and ".join(f"{e} is not distinct from p.__p{i}" for i, e in enumerate(self.expressions))
         self.con.execute(
             f"create or replace temp table fresh_parts as select p.__part, f.* from ({self.rows}) f "
-            f"join parts p on {same} order by p.__part"
+            f"join parts p on {same} order by {', '.join(filter(None, ['__part', self.key]))}"
         )
+        rows = dict(self.con.execute("select __part, count(*) from fresh_parts group by 1").fetchall())
         return [
-            (values, f"select {self.columns} from fresh_parts where __part = {number}")
+            FreshPart(
+                values, f"select {self.columns} from fresh_parts where __part = {number}", int(rows[number]), True
+            )
             for number, values in enumerate(found)
         ]
 
@@ -91,7 +106,8 @@ def select_fresh(
         "anti join (select __row_id from matched where verdict <> 'updated') using (__row_id)"
     )
     columns = ", ".join(quote_name(name) for name in values)
-    return Fresh(con, rows, columns, tuple(partition_expressions(schema, table.spec())))
+    key = ", ".join(quote_name(name) for name in declaration.key)
+    return Fresh(con, rows, columns, key, tuple(partition_expressions(schema, table.spec())))
 
 
 def _values(

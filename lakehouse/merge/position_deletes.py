@@ -6,8 +6,10 @@ there is at most one per data file. Never commits.
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
@@ -23,7 +25,7 @@ from pyiceberg.types import LongType, StringType
 
 from lakehouse.catalog import translated
 from lakehouse.errors import NotAvailable
-from lakehouse.merge.target_files import TargetFile
+from lakehouse.merge.target_files import PARALLEL_READS, TargetFile, ahead
 
 PATH_ID = 2147483546
 POSITION_ID = 2147483545
@@ -34,6 +36,8 @@ _FIELDS: list[Any] = [
     pa.field("pos", pa.int64(), nullable=False, metadata={"PARQUET:field_id": str(POSITION_ID)}),
 ]
 _SCHEMA = pa.schema(_FIELDS)
+_PLAIN_FIELDS: list[Any] = [("file_path", pa.string()), ("pos", pa.int64())]
+_PLAIN = pa.schema(_PLAIN_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ def read_deleted(
     con.execute("create or replace temp table deleted (__file int, __pos bigint)")
     numbers = {target.path: target.number for target in reached}
     own: dict[int, DeletesOfFile] = {}
+    wanted: list[DataFile] = []
     for entry in deletes:
         low, high = _paths(entry.data_file)
         if low is not None and low == high:
@@ -78,9 +83,9 @@ def read_deleted(
             own[number] = DeletesOfFile((*own.get(number, DeletesOfFile()).paths, entry.data_file.file_path))
         elif not any((low is None or low <= path) and (high is None or path <= high) for path in numbers):
             continue
-        _read(con, io, entry.data_file, numbers)
-    if deletes:
-        con.execute("create or replace temp table deleted as select distinct __file, __pos from deleted")
+        wanted.append(entry.data_file)
+    if wanted:
+        _fill(con, io, wanted, numbers)
     return own
 
 
@@ -89,17 +94,25 @@ def _paths(file: DataFile) -> tuple[str | None, str | None]:
     return low.decode() if low is not None else None, high.decode() if high is not None else None
 
 
-def _read(con: duckdb.DuckDBPyConnection, io: FileIO, file: DataFile, numbers: Mapping[str, int]) -> None:
-    known = pa.table({"file_path": list(numbers), "__file": pa.array(numbers.values(), pa.int32())})
-    with translated(f"file={file.file_path}"), io.new_input(file.file_path).open() as stream:
-        found = pq.ParquetFile(cast(IO[bytes], stream)).read(columns=["file_path", "pos"])
+def _fill(con: duckdb.DuckDBPyConnection, io: FileIO, files: Sequence[DataFile], numbers: Mapping[str, int]) -> None:
+    """Fill `deleted` with the positions of known files; two delete files may name one row."""
+    known = pa.table({"file_path": list(numbers), "number": pa.array(numbers.values(), pa.int32())})
     con.register("known_files", known)
-    con.register("found_deletes", found)
-    con.execute(
-        "insert into deleted select k.__file, f.pos::bigint from found_deletes f join known_files k using (file_path)"
-    )
+    with ThreadPoolExecutor(PARALLEL_READS) as pool:
+        batches = itertools.chain.from_iterable(ahead(pool, lambda file: _read(io, file), files))
+        con.register("found_deletes", pa.RecordBatchReader.from_batches(_PLAIN, batches))
+        con.execute(
+            "create or replace temp table deleted as select distinct k.number as __file, f.pos as __pos "
+            "from found_deletes f join known_files k using (file_path)"
+        )
     con.unregister("found_deletes")
     con.unregister("known_files")
+
+
+def _read(io: FileIO, file: DataFile) -> list[pa.RecordBatch]:
+    with translated(f"file={file.file_path}"), io.new_input(file.file_path).open() as stream:
+        found = pq.ParquetFile(cast(IO[bytes], stream)).read(columns=["file_path", "pos"])
+    return found.cast(_PLAIN).to_batches()
 
 
 def write_deletes(table: Table, target: TargetFile, positions: Any, *, uri: str, folder: Path) -> DataFile:

@@ -108,7 +108,7 @@ class TargetReader:
             return look(pa.Table.from_arrays([numbers, positions, *arrays], schema=shape)).to_batches()
 
         with ThreadPoolExecutor(PARALLEL_READS) as pool:
-            for batches in _ahead(pool, read, self._chunks(pool, files)):
+            for batches in ahead(pool, read, self._chunks(pool, files)):
                 yield from batches
 
     def rows_at(self, wanted: Sequence[tuple[TargetFile, Any]], columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -135,11 +135,11 @@ class TargetReader:
         with ThreadPoolExecutor(PARALLEL_READS) as pool:
             chunks = self._chunks(pool, [target for target, _ in wanted])
             hit = (c for chunk in chunks for c in _hit_groups(chunk, positions[chunk.target.number]))
-            yield from _joined(_ahead(pool, read, hit))
+            yield from _joined(ahead(pool, read, hit))
 
     def _chunks(self, pool: ThreadPoolExecutor, files: Sequence[TargetFile]) -> Iterator[_Chunk]:
         """Every file cut at row groups into pieces of bounded size; footers are read some files ahead."""
-        for target, metadata in _ahead(pool, lambda target: (target, self._footer(target)), files):
+        for target, metadata in ahead(pool, lambda target: (target, self._footer(target)), files):
             groups: list[int] = []
             start = rows = 0
             for group in range(metadata.num_row_groups):
@@ -245,7 +245,7 @@ def _joined(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(group)
 
 
-def _ahead(pool: ThreadPoolExecutor, work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
+def ahead(pool: ThreadPoolExecutor, work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
     """Results in order, with a bounded number of items under way."""
     waiting: deque[Future[_Result]] = deque()
     for item in items:

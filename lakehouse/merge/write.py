@@ -24,7 +24,7 @@ from pyiceberg.table import Table
 from lakehouse.catalog import translated
 from lakehouse.merge.data_file import describe, stored_values
 from lakehouse.merge.fixed_length import fix_lengths
-from lakehouse.merge.fresh import Fresh, select_fresh
+from lakehouse.merge.fresh import Fresh, FreshPart, select_fresh
 from lakehouse.merge.layout import field_ids_sql
 from lakehouse.merge.match import FileChange, Match
 from lakehouse.merge.policy import Fate
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 FILE_BYTES = 256 << 20
 """Size that data files aim at unless the table says otherwise."""
 TARGET_SIZE = "write.target-file-size-bytes"
+ROW_GROUP = 122_880
+"""Rows of a row group as DuckDB writes them."""
 COMPRESSION_LEVEL = 1
 """Of zstd: the time that a higher level takes buys less than a tenth of the size."""
 
@@ -60,12 +62,17 @@ class WrittenFiles:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One partition that changes: its values as manifests hold them, SQL of its new rows (None: it gets none), and the
-    files whose other rows survive."""
+    """One partition that changes: its values as manifests hold them, its new rows (None: it gets none), and the files
+    whose other rows survive."""
 
     stored: tuple[Any, ...]
-    fresh: str | None
+    fresh: FreshPart | None
     rewritten: tuple[FileChange, ...] = ()
+
+    @property
+    def small(self) -> bool:
+        """One row group holds it."""
+        return not self.rewritten and self.fresh is not None and (self.fresh.count or ROW_GROUP + 1) <= ROW_GROUP
 
 
 def write_files(
@@ -152,8 +159,8 @@ def _plan_parts(session: _Session, fresh: Fresh, match: Match) -> list[_Part]:
     if moved:
         fresh = fresh.with_rows(session.survivors(session.copy(moved)))
     parts = [
-        _Part(stored_values(values), sql, tuple(settled.pop(stored_values(values), ())))
-        for values, sql in fresh.partitions()
+        _Part(stored_values(part.values), part, tuple(settled.pop(stored_values(part.values), ())))
+        for part in fresh.partitions()
     ]
     return [*parts, *(_Part(stored, None, tuple(changes)) for stored, changes in settled.items())]
 
@@ -186,24 +193,28 @@ class _Session:
         """Write one partition after the other; a file is uploaded while the engine writes the next one."""
         written: list[Path] = []
         uploads: list[Future[DataFile]] = []
+        ((threads,),) = self.con.execute("select current_setting('threads')").fetchall()
         for number, part in enumerate(parts):
+            # a second thread doubles the cost of a small file and gains nothing
+            self.con.execute(f"set threads = {1 if part.small else threads}")
             for path in self._write_part(part, self.folder / "output" / f"{number:05d}"):
                 uploads.append(pool.submit(self._upload, path, f"{len(written):05d}.parquet", part.stored))
                 written.append(path)
             progress(number + 1, len(parts))
+        self.con.execute(f"set threads = {threads}")
         return written, uploads
 
     def _write_part(self, part: _Part, folder: Path) -> list[Path]:
         """Write one partition to as many files as its size asks for."""
         schema = self.table.schema()
-        sources = [part.fresh] if part.fresh is not None else []
+        sources = [part.fresh.rows] if part.fresh is not None else []
         local = self.copy(part.rewritten) if part.rewritten else ()
         if local:
             sources.append(self.survivors(local))
         rows = " union all by name ".join(sources)
         folder.parent.mkdir(parents=True, exist_ok=True)
         self.con.execute(
-            f"copy (select * from ({rows}) {self._order(rows, sorted_already=not local)}) to {quote_text(str(folder))} "
+            f"copy (select * from ({rows}) {self._order(rows, part)}) to {quote_text(str(folder))} "
             f"(format parquet, compression zstd, compression_level {COMPRESSION_LEVEL}, write_bloom_filter false, "
             f"file_size_bytes {self._file_bytes()}, field_ids {field_ids_sql(schema, [f.name for f in schema.fields])})"
         )
@@ -215,10 +226,11 @@ class _Session:
             fix_lengths(path, schema, compression_level=COMPRESSION_LEVEL)
         return written
 
-    def _order(self, rows: str, *, sorted_already: bool) -> str:
+    def _order(self, rows: str, part: _Part) -> str:
         """ORDER BY the key; nothing where the rows stand in its order, as exports often do: sorting costs a third."""
         key = ", ".join(quote_name(name) for name in self.declaration.key)
-        if not key or (sorted_already and not self._unsorted(key, rows)):
+        ordered = not part.rewritten and part.fresh is not None and part.fresh.ordered
+        if not key or ordered or not (part.rewritten or self._unsorted(key, rows)):
             return ""
         return f"order by {key}"
 

@@ -71,7 +71,18 @@ def check_settled(lake: Lake, receipts: Sequence[dict[str, Any]], expected: dict
     assert lake.differences() == []
 
 
-@pytest.mark.parametrize("count", [pytest.param(2, marks=pytest.mark.chaos), 4])
+@pytest.mark.parametrize(
+    ("catalog_stack", "count"),
+    [
+        ("rest", 4),
+        ("postgres", 4),
+        ("glue", 2),
+        pytest.param("rest", 2, marks=pytest.mark.chaos),
+        pytest.param("postgres", 2, marks=pytest.mark.chaos),
+        pytest.param("glue", 4, marks=pytest.mark.chaos),
+    ],
+    indirect=["catalog_stack"],
+)
 def test_m01_racers_with_the_same_keys(lake: Lake, crew: Sequence[Racer], tmp_path: Path, count: int) -> None:
     """Same existing key, same new key and disjoint keys at once; the first commits are sent at the same moment."""
     land_base(lake)

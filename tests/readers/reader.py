@@ -26,7 +26,7 @@ CATALOG = "lake"
 
 
 class Reader(Protocol):
-    """Reads tables. `where` and `snapshot` (an id) restrict what is read."""
+    """Reads tables. `where` and `snapshot` (an id) restrict what is read; a `where` of None reads all."""
 
     name: str
 
@@ -36,8 +36,14 @@ class Reader(Protocol):
         """The rows in any order."""
         ...
 
-    def count_and_sum(self, table: Table, column: str, *, where: str | None = None) -> tuple[int, str]:
-        """Number of rows, and the canonical sum of a numeric column (0 if there is none)."""
+    def rows_by_filter(
+        self, table: Table, columns: Sequence[str], filters: Sequence[str | None]
+    ) -> list[list[dict[str, Any]]]:
+        """What `rows` gives for each filter."""
+        ...
+
+    def totals(self, table: Table, column: str, filters: Sequence[str | None]) -> list[tuple[int, str]]:
+        """For each filter the number of rows and the sum of a numeric column, as text without trailing zeros."""
         ...
 
     def close(self) -> None: ...
@@ -55,9 +61,14 @@ class PyIcebergReader:
         found = scan.to_arrow().to_pylist(maps_as_pydicts="strict")
         return [{name: canonical(row[name]) for name in columns} for row in found]
 
-    def count_and_sum(self, table: Table, column: str, *, where: str | None = None) -> tuple[int, str]:
-        found = table.scan(where or AlwaysTrue(), selected_fields=(column,)).to_arrow()
-        return found.num_rows, _number(pc.sum(found[column]).as_py())
+    def rows_by_filter(
+        self, table: Table, columns: Sequence[str], filters: Sequence[str | None]
+    ) -> list[list[dict[str, Any]]]:
+        return [self.rows(table, columns, where=where) for where in filters]
+
+    def totals(self, table: Table, column: str, filters: Sequence[str | None]) -> list[tuple[int, str]]:
+        found = (table.scan(w or AlwaysTrue(), selected_fields=(column,)).to_arrow() for w in filters)
+        return [(rows.num_rows, _number(pc.sum(rows[column]).as_py())) for rows in found]
 
     def close(self) -> None:
         """Holds nothing."""
@@ -86,10 +97,15 @@ class DuckDBReader:
             source = f"{source} at (version => {snapshot})"
         return _mappings(columns, self.query(_select(columns, source, where)))
 
-    def count_and_sum(self, table: Table, column: str, *, where: str | None = None) -> tuple[int, str]:
+    def rows_by_filter(
+        self, table: Table, columns: Sequence[str], filters: Sequence[str | None]
+    ) -> list[list[dict[str, Any]]]:
+        return [self.rows(table, columns, where=where) for where in filters]
+
+    def totals(self, table: Table, column: str, filters: Sequence[str | None]) -> list[tuple[int, str]]:
         source = _named(table) or f"iceberg_scan('{_local(table)}')"
-        ((count, total),) = self.query(_totals(column, source, where))
-        return count, _number(total)
+        found = (self.query(_totals(column, source, where))[0] for where in filters)
+        return [(count, _number(total)) for count, total in found]
 
     def close(self) -> None:
         self._server.close()
@@ -128,9 +144,19 @@ class SparkReader:
             source = f"{source} version as of {snapshot}"
         return _mappings(columns, self.query(_select(columns, source, where)))
 
-    def count_and_sum(self, table: Table, column: str, *, where: str | None = None) -> tuple[int, str]:
-        ((count, total),) = self.query(_totals(column, self._source(table), where))
-        return count, _number(total)
+    def rows_by_filter(
+        self, table: Table, columns: Sequence[str], filters: Sequence[str | None]
+    ) -> list[list[dict[str, Any]]]:
+        source = self._source(table)
+        found: list[list[dict[str, Any]]] = [[] for _ in filters]
+        for number, *row in self.query(_numbered([_select(columns, source, where) for where in filters])):
+            found[number] += _mappings(columns, [row])
+        return found
+
+    def totals(self, table: Table, column: str, filters: Sequence[str | None]) -> list[tuple[int, str]]:
+        source = self._source(table)
+        found = self.query(_numbered([_totals(column, source, where) for where in filters]))
+        return [(count, _number(total)) for _, count, total in sorted(found)]
 
     def close(self) -> None:
         self._server.close()
@@ -169,6 +195,11 @@ def _select(columns: Iterable[str], source: str, where: str | None) -> str:
 
 def _totals(column: str, source: str, where: str | None) -> str:
     return f"select count(*), sum({column}) from {source}" + (f" where {where}" if where else "")
+
+
+def _numbered(queries: Iterable[str]) -> str:
+    """All queries in one, which starts one job of Spark's and not many; each still plans a scan of its own."""
+    return " union all ".join(f"select {number}, * from ({query})" for number, query in enumerate(queries))
 
 
 def _mappings(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
