@@ -219,11 +219,12 @@ def refuse_doubled_keys(
     con: duckdb.DuckDBPyConnection, declaration: Declaration, files: Mapping[int, TargetFile]
 ) -> None:
     """Raise TargetDamaged if a winner's key stands in two live rows, naming it: either could be the one to update."""
+    ((extra,),) = con.execute("select count(*) - count(distinct __row_id) from hits").fetchall()
+    if not extra:
+        return
     doubled = con.execute(
         "select __row_id, list(distinct __file) from hits group by 1 having count(*) > 1 order by 1 limit 1"
     ).fetchall()
-    if not doubled:
-        return
     row_id, numbers = doubled[0]
     keys = ", ".join(quote_name(k) for k in declaration.key)
     values = con.execute(f"select {keys} from staged where rowid = ?", [row_id]).fetchall()[0]

@@ -1,4 +1,4 @@
-"""Decides the hits that tie in `order_by`: their content is compared with the target's, cheap columns first.
+"""Decides hits by their content, compared with the target's; of rows that tie in `order_by` the cheap columns first.
 
 Most rows that changed differ in a column that is small, so the large ones are read only for rows that are still equal;
 the uri and line that break a tie only for rows of one and the same modification time.
@@ -34,70 +34,99 @@ class _Round:
     reader: TargetReader
     files: Mapping[int, TargetFile]
 
-    def decide(self, name: str, where: str, columns: Sequence[str], picked: str) -> None:
+    def look(self, name: str, where: str, columns: Sequence[str], picked: str) -> None:
         """Make the temp table `name` of the ties that meet `where`, with `picked` over old `o` and staged `s` rows."""
-        self.con.execute(f"create or replace temp table asked as select __file, __pos from ties t where {where}")
-        fetch_rows(self.con, "old_rows", "asked", columns, reader=self.reader, files=self.files)
+        asked = "ties"
+        if where:
+            asked = "asked"
+            self.con.execute(f"create or replace temp table asked as select __file, __pos from ties t where {where}")
+        fetch_rows(self.con, "old_rows", asked, columns, reader=self.reader, files=self.files)
         self.con.execute(
             f"create or replace temp table {name} as select t.__row_id, {picked} from ties t "
             f"join old_rows o using (__file, __pos) join {_STAGED}"
         )
         self.con.execute("drop table old_rows")
-        self.con.execute("drop table asked")
 
 
-def judge_ties(
+def judge_rows(
     con: duckdb.DuckDBPyConnection,
     declaration: Declaration,
     *,
     reader: TargetReader,
     files: Mapping[int, TargetFile],
+    ordered: bool,
 ) -> None:
-    """Move every row of the temp table `ties` (__row_id, __file, __pos, old_date) to `matched` with its verdict."""
+    """Move every row of the temp table `ties` (__row_id, __file, __pos, old_date) to `matched` with its verdict.
+
+    `ordered`: the rows are known to tie in `order_by` and `old_date` is known; else both are looked up here, in one
+    round with all columns.
+    """
     ((count,),) = con.execute("select count(*) from ties").fetchall()
     if not count:
         return
     step = _Round(con, reader, files)
-    cheap, dear = _by_size(con, declaration, reader, files)
-    first = [c for c in tie_break(declaration) if c not in TIE_BREAK[1:]] if declaration.lineage else []
-    step.decide("tied", "true", [*cheap, *first, *_marks(declaration)], _first_look(declaration, cheap, first))
+    cheap, dear = _by_size(con, declaration, reader, files) if ordered else (_compared(declaration), [])
+    order = [] if ordered else list(declaration.order_by)
+    order += [c for c in tie_break(declaration) if c not in TIE_BREAK[1:]] if declaration.lineage else []
+    dated = ["_source_date"] if declaration.lineage and not ordered else []
+    old_date = 'o."_source_date"' if dated else "t.old_date"
+    level = [] if ordered else list(declaration.order_by)
+    picked = f"{_first_look(declaration, level, cheap, order)}, {old_date} as old_date"
+    step.look("tied", "", [*level, *cheap, *order, *dated, *_marks(declaration)], picked)
     if dear:
         equal = "t.__row_id in (select __row_id from tied where not differs)"
         if declaration.soft_deletes:
             equal += " and t.__row_id not in (select rowid from staged where _is_delete)"
-        step.decide("dearer", equal, dear, f"not ({_same(dear)}) as differs")
+        step.look("dearer", equal, dear, f"not ({_same(dear)}) as differs")
         con.execute("update tied set differs = true where __row_id in (select __row_id from dearer where differs)")
-    if declaration.lineage:
-        level = "t.__row_id in (select __row_id from tied where differs and not newer and not older)"
+    if declaration.lineage and _any(con, "tied where differs and not newer and not older"):
+        open_ones = "t.__row_id in (select __row_id from tied where differs and not newer and not older)"
         rest = TIE_BREAK[1:]
-        step.decide("level", level, rest, f"{newer(rest, 's', 'o', if_equal='true')} as newer")
+        step.look("level", open_ones, rest, f"{newer(rest, 's', 'o', if_equal='true')} as newer")
         con.execute("update tied set newer = true where __row_id in (select __row_id from level where newer)")
-    deleted = "s._is_delete" if declaration.hard_deletes else "false"
     con.execute(
         f"""insert into matched select t.__row_id, __file, __pos,
             case when not differs then 'unchanged' when not newer then 'stale'
-                 when {deleted} then 'removed' else 'updated' end,
-            old_date
-        from ties t join tied using (__row_id) join {_STAGED}"""
+                 when {_deleted(declaration)} then 'removed' else 'updated' end,
+            tied.old_date
+        from ties t join tied using (__row_id)"""
     )
     for name in ("ties", "tied"):
         con.execute(f"drop table {name}")
+
+
+def _any(con: duckdb.DuckDBPyConnection, rows: str) -> bool:
+    ((found,),) = con.execute(f"select exists (from {rows})").fetchall()
+    return bool(found)
+
+
+def _deleted(declaration: Declaration) -> str:
+    return "t.__row_id in (select rowid from staged where _is_delete)" if declaration.hard_deletes else "false"
+
+
+def _compared(declaration: Declaration) -> list[str]:
+    """Business columns beside the key and `order_by`: what is left to tell whether a row changed."""
+    decided = (*declaration.key, *declaration.order_by)
+    return [column.name for column in declaration.columns if column.name not in decided]
 
 
 def _marks(declaration: Declaration) -> list[str]:
     return [DELETED_AT] if declaration.soft_deletes else []
 
 
-def _first_look(declaration: Declaration, cheap: Sequence[str], first: Sequence[str]) -> str:
-    """SQL of `differs`, `newer` and `older`. Without lineage the target wins ties, so no row is newer."""
-    differs = f"not ({_same(cheap)})"
+def _first_look(declaration: Declaration, level: Sequence[str], cheap: Sequence[str], order: Sequence[str]) -> str:
+    """SQL of `differs`, `newer` and `older`. `level` are the columns of `order_by` where rows may differ in them.
+
+    Without lineage the target wins ties, so no row that ties is newer.
+    """
+    differs = f"not ({_same([*level, *cheap])})"
     if declaration.hard_deletes:
         differs = f"s._is_delete or {differs}"
     if declaration.soft_deletes:
-        # a delete of a deleted row says nothing new: its other values are the target's already
+        # a delete of a deleted row says nothing new but its order: its other values are the target's already
         dead = f"o.{quote_name(DELETED_AT)} is not null"
-        differs = f"if(s._is_delete, not ({dead}), {dead} or {differs})"
-    return f"({differs}) as differs, {newer(first, 's', 'o')} as newer, {newer(first, 'o', 's')} as older"
+        differs = f"if(s._is_delete, not ({dead}) or not ({_same(level)}), {dead} or {differs})"
+    return f"({differs}) as differs, {newer(order, 's', 'o')} as newer, {newer(order, 'o', 's')} as older"
 
 
 def _same(columns: Sequence[str]) -> str:
@@ -111,8 +140,7 @@ def _by_size(
 ) -> tuple[list[str], list[str]]:
     """The compared columns, split into cheap and dear ones by what the manifests say of their size."""
     hit = [files[int(number)] for (number,) in con.execute("select distinct __file from ties").fetchall()]
-    decided = (*declaration.key, *declaration.order_by)
-    names = [column.name for column in declaration.columns if column.name not in decided]
+    names = _compared(declaration)
     sizes = {name: _bytes(reader, hit, name) for name in names}
     budget = CHEAP_SHARE * sum(sizes.values())
     cheap: list[str] = []

@@ -15,11 +15,13 @@ from pyiceberg.schema import Schema
 from lakehouse.merge.fetch import fetch_rows
 from lakehouse.merge.order import newer
 from lakehouse.merge.target_files import TargetFile, TargetReader
-from lakehouse.merge.ties import judge_ties
+from lakehouse.merge.ties import judge_rows
 from lakehouse.naming import DELETED_AT, LINEAGE, quote_name
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
+
+DENSE_SHARE = 0.5
 
 
 def judge(
@@ -30,6 +32,12 @@ def judge(
     files: Mapping[int, TargetFile],
 ) -> None:
     """Move every row of `hits` to `matched` with its verdict and the landing date that its old row came from."""
+    if not declaration.order_by or _dense(con, files):
+        con.execute(
+            "create or replace temp table ties as select __row_id, __file, __pos, null::date as old_date from hits"
+        )
+        judge_rows(con, declaration, reader=reader, files=files, ordered=False)
+        return
     lineage = [name for name in ("_source_date",) if declaration.lineage]
     fetch_rows(con, "old_order", "hits", [*declaration.order_by, *lineage], reader=reader, files=files)
     old_date = 'o."_source_date"' if declaration.lineage else "null"
@@ -48,7 +56,14 @@ def judge(
     )
     con.execute("create or replace temp table ties as select * exclude (verdict) from ordered where verdict is null")
     con.execute("drop table ordered")
-    judge_ties(con, declaration, reader=reader, files=files)
+    judge_rows(con, declaration, reader=reader, files=files, ordered=True)
+
+
+def _dense(con: duckdb.DuckDBPyConnection, files: Mapping[int, TargetFile]) -> bool:
+    """Most rows of the files are hit, as when a batch comes again: then one look at every column is the cheapest."""
+    counts = con.execute("select __file, count(*) from hits group by 1").fetchall()
+    rows = sum(files[int(number)].file.record_count for number, _ in counts)
+    return sum(int(count) for _, count in counts) >= DENSE_SHARE * rows
 
 
 def keep_old_values(

@@ -20,7 +20,7 @@ from lakehouse.read.local_file import BOM
 
 SHORTEST = 8 << 20
 """Bytes of the shortest piece: below, one more statement branch costs more than a second thread saves."""
-PER_THREAD = 4
+PER_THREAD = 2
 """Pieces for each thread, so that none waits long for the slowest one."""
 _COPIED = 1 << 20
 
