@@ -20,8 +20,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DateType, DoubleType, FloatType, UUIDType
 
 from lakehouse.errors import TargetDamaged
-from lakehouse.merge.prune import null_keys
+from lakehouse.merge.prune import between_bounds, null_keys
 from lakehouse.merge.target_files import TargetFile, TargetReader, arrow_type, typed
+from lakehouse.merge.ties import looked_at, verdict_columns
 from lakehouse.model import Sweep
 from lakehouse.naming import quote_name
 
@@ -29,24 +30,29 @@ if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
 
 SOURCE_DATE, SOURCE_FILE = "_source_date", "_source_file"
+AT_ONCE_SHARE = 0.4
 FEW_KEYS = 250_000
 """Up to so many winners are looked up in the reading threads; more are left to the engine's own join."""
 
 
 def create_tables(con: duckdb.DuckDBPyConnection) -> None:
-    """Make `hits`, `keyless`, `matched` and `gone`, empty."""
+    """Make `hits`, `keyless`, `matched`, `tied` and `gone`, empty."""
     con.execute("create or replace temp table hits (__row_id bigint, __file int, __pos bigint)")
     con.execute(
         "create or replace temp table matched "
         "(__row_id bigint, __file int, __pos bigint, verdict varchar, old_date date)"
     )
     con.execute("create or replace temp table keyless (__file int, __pos bigint, name varchar)")
+    con.execute(
+        "create or replace temp table tied (__row_id bigint, __file int, __pos bigint, old_date date, "
+        "differs boolean, newer boolean, older boolean)"
+    )
     con.execute("create or replace temp table gone (__file int, __pos bigint, cause varchar, old_date date)")
 
 
 def drop_deleted(con: duckdb.DuckDBPyConnection) -> None:
-    """Take rows out of `hits` and `gone` that the table `deleted` names: they are not live."""
-    for name in ("hits", "gone"):
+    """Take rows out of `hits`, `tied` and `gone` that the table `deleted` names: they are not live."""
+    for name in ("hits", "tied", "gone"):
         con.execute(f"delete from {name} using deleted d where {name}.__file = d.__file and {name}.__pos = d.__pos")
 
 
@@ -75,28 +81,50 @@ def find_hits(
     reader: TargetReader,
     files: Sequence[TargetFile],
     snapshot_date: date | None,
-) -> None:
+) -> bool:
     """Fill `hits` with the rows whose key a winner has; with `snapshot_date` also `gone` with all other rows.
 
-    Rows with a NULL in their key go to the temp table `keyless` (__file, __pos, name).
+    Rows with a NULL in their key go to the temp table `keyless` (__file, __pos, name). Where the batch is as large as
+    what it may hit, every column that verdicts need is read at once, and `tied` is filled too: then returns true.
     """
     keys = ", ".join(quote_name(k) for k in declaration.key)
-    look = KeyLook(declaration.key, _sought(con, declaration, reader.schema) if snapshot_date is None else None)
-    dated = [SOURCE_DATE] if snapshot_date is not None else []
-    with _registered(con, reader.scan(files, [*declaration.key, *dated], look)) as any_rows:
-        if any_rows and snapshot_date is None:
-            con.execute(f"insert into hits select __row_id, __file, __pos from target_rows join winners using ({keys})")
-        elif any_rows:
+    within = between_bounds(declaration, reader.schema, [target.file for target in files])
+    meant = f"(select * from winners where {within})"
+    ((count,),) = con.execute(f"select count(*) from {meant}").fetchall()
+    at_once = _at_once(declaration, reader.schema, files, count)
+    sought = _sought(con, declaration, reader.schema, meant) if snapshot_date is None and count <= FEW_KEYS else None
+    look = KeyLook(declaration.key, sought)
+    columns = [*declaration.key, *(looked_at(declaration) if at_once else [])]
+    if snapshot_date is not None:
+        columns.append(SOURCE_DATE)
+    verdicts = f", {verdict_columns(declaration)}" if at_once else ""
+    old_date = f"o.{quote_name(SOURCE_DATE)}" if snapshot_date is not None else "null::date"
+    side = ""
+    if snapshot_date is not None:
+        # winners that are not in the snapshot's truth hit nothing
+        side, meant = "left", f"(select * from {meant} semi join truth using ({keys}))"
+    with _registered(con, reader.scan(files, list(dict.fromkeys(columns)), look)) as any_rows:
+        if any_rows:
             con.execute(
-                f"create or replace temp table met as select w.__row_id, t.__file, t.__pos, "
-                f"t.{quote_name(SOURCE_DATE)} as old_date from target_rows t "
-                f"left join (select * from winners semi join truth using ({keys})) w using ({keys})"
+                f"create or replace temp table met as select s.__row_id, o.__file, o.__pos, {old_date} as gone_date"
+                f"{verdicts} from target_rows o {side} join {meant} s using ({keys})"
             )
-    if snapshot_date is not None and any_rows:
+    if any_rows:
         con.execute("insert into hits select __row_id, __file, __pos from met where __row_id is not null")
-        con.execute("insert into gone select __file, __pos, 'vanished', old_date from met where __row_id is null")
+        if snapshot_date is not None:
+            con.execute("insert into gone select __file, __pos, 'vanished', gone_date from met where __row_id is null")
+        if at_once:
+            con.execute("insert into tied select * exclude (gone_date) from met where __row_id is not null")
         con.execute("drop table met")
     look.report(con)
+    return at_once
+
+
+def _at_once(declaration: Declaration, schema: Schema, files: Sequence[TargetFile], winners: int) -> bool:
+    """Most rows of the files are surely hit, as when a batch or a whole snapshot comes again."""
+    rows = sum(target.file.record_count for target in files)
+    simple = all(schema.find_field(name).field_type.is_primitive for name in looked_at(declaration))
+    return simple and winners >= AT_ONCE_SHARE * rows
 
 
 class KeyLook:
@@ -129,18 +157,19 @@ class KeyLook:
             con.unregister("nulls")
 
 
-def _sought(con: duckdb.DuckDBPyConnection, declaration: Declaration, schema: Schema) -> tuple[str, Any] | None:
-    """The key column with the most values in the batch, and these values, if they are few enough to be looked up."""
-    ((rows,),) = con.execute("select count(*) from winners").fetchall()
+def _sought(
+    con: duckdb.DuckDBPyConnection, declaration: Declaration, schema: Schema, winners: str
+) -> tuple[str, Any] | None:
+    """The key column with the most values in the relation `winners`, with them; None if Arrow cannot look them up."""
     types = {name: schema.find_field(name).field_type for name in declaration.key}
     # Arrow tells -0.0 from 0.0, which the engine does not, and looks up no UUID
     exact = [name for name, kind in types.items() if not isinstance(kind, FloatType | DoubleType | UUIDType)]
-    if rows > FEW_KEYS or not exact:
+    if not exact:
         return None
     picked = ", ".join(f"approx_count_distinct({quote_name(name)})" for name in exact)
-    (counts,) = con.execute(f"select {picked} from winners").fetchall()
+    (counts,) = con.execute(f"select {picked} from {winners}").fetchall()
     name = max(zip(counts, exact, strict=True))[1]
-    values = con.sql(f"select distinct {quote_name(name)} from winners").to_arrow_table().column(0).combine_chunks()
+    values = con.sql(f"select distinct {quote_name(name)} from {winners}").to_arrow_table().column(0).combine_chunks()
     return name, typed(values, arrow_type(types[name]))
 
 

@@ -25,6 +25,7 @@ from lakehouse.merge.policy import Fate, MergeRule, merge_rule
 from lakehouse.merge.position_deletes import DeletesOfFile, read_deleted, refuse_equality_deletes
 from lakehouse.merge.prune import candidates
 from lakehouse.merge.target_files import TargetFile, TargetReader
+from lakehouse.merge.ties import settle_looks
 from lakehouse.merge.verdicts import judge, keep_old_values
 from lakehouse.model import Sweep
 from lakehouse.naming import quote_name, quote_text
@@ -85,7 +86,7 @@ def match_target(
     files = [TargetFile(number, entry.data_file) for number, entry in enumerate(live.data)]
     by_number = {target.number: target for target in files}
     create_tables(con)
-    _find(con, declaration, reader=reader, files=files, sweep=sweep, any_deletes=bool(live.deletes))
+    looked = _find(con, declaration, reader=reader, files=files, sweep=sweep, any_deletes=bool(live.deletes))
     touched = con.execute(
         "select __file from hits union select __file from gone union select __file from keyless"
     ).fetchall()
@@ -93,7 +94,10 @@ def match_target(
     drop_deleted(con)
     refuse_null_keys(con, declaration.table, by_number)
     refuse_doubled_keys(con, declaration, by_number)
-    judge(con, declaration, reader=reader, files=by_number)
+    if looked:
+        settle_looks(con, declaration, reader=reader, files=by_number)
+    else:
+        judge(con, declaration, reader=reader, files=by_number)
     _judge_the_unmatched(con, declaration, sweep)
     rule = merge_rule(table.properties, format_version=table.metadata.format_version)
     changes = file_changes(con, by_number, own, rule)
@@ -109,14 +113,14 @@ def _find(
     files: Sequence[TargetFile],
     sweep: Sweep,
     any_deletes: bool,
-) -> None:
-    """Fill `hits` and `gone`; rows that are deleted already are still among them."""
+) -> bool:
+    """Fill `hits` and `gone`; rows that are deleted already are still among them. True if `tied` is filled, too."""
     source = declaration.source
     if sweep.replaced_dates or sweep.replaced_objects:
         dates = {*sweep.replaced_dates, *(landing_date(uri, source=source) for uri in sweep.replaced_objects)}
         find_replaced(con, reader=reader, files=reached_by_date(files, reader.schema, dates), sweep=sweep)
     if not declaration.keyed:
-        return
+        return False
     if sweep.snapshot_date is not None:
         keys = ", ".join(quote_name(k) for k in declaration.key)
         con.execute(
@@ -129,11 +133,12 @@ def _find(
         undecided = {file.file_path for file in known} if any_deletes else set()
         paths = {f.file_path for f in candidates(con, declaration, reader.schema, known, with_deletes=undecided)}
         reached = [target for target in files if target.path in paths]
-    find_hits(con, declaration, reader=reader, files=reached, snapshot_date=sweep.snapshot_date)
+    looked = find_hits(con, declaration, reader=reader, files=reached, snapshot_date=sweep.snapshot_date)
     if sweep.retracted_objects and sweep.snapshot_date is None:
         dates = {landing_date(uri, source=source) for uri in sweep.retracted_objects}
         again = reached_by_date(files, reader.schema, dates)
         find_retracted(con, declaration, reader=reader, files=again, sweep=sweep)
+    return looked
 
 
 def _judge_the_unmatched(con: duckdb.DuckDBPyConnection, declaration: Declaration, sweep: Sweep) -> None:

@@ -22,7 +22,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, NestedField, PrimitiveType
 
 from lakehouse.errors import TargetDamaged
-from lakehouse.naming import quote_name
+from lakehouse.naming import quote_name, quote_text
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -91,6 +91,23 @@ def candidates(
         for file in files
         if file.file_path in hollow or all(ranges[name].may_meet(file, field) for name, field in fields.items())
     )
+
+
+def between_bounds(declaration: Declaration, schema: Schema, files: Sequence[DataFile]) -> str:
+    """An SQL condition that every winner meets which these files can hold, by the first key column alone."""
+    name = declaration.key[0]
+    field, kind = schema.find_field(name), next(c.type.name for c in declaration.columns if c.name == name)
+    bounds = [
+        _bound(field.field_type, (found or {}).get(field.field_id))
+        for file in files
+        for found in (file.lower_bounds, file.upper_bounds)
+    ]
+    value = _AS_STORED.get(kind, "{0}").format(quote_name(name))
+    if bounds and all(isinstance(bound, int) and not isinstance(bound, bool) for bound in bounds):
+        return f"{value} between {min(bounds)} and {max(bounds)}"
+    if bounds and all(isinstance(bound, str) and "\0" not in bound for bound in bounds):
+        return f"{value} between {quote_text(min(bounds))} and {quote_text(max(bounds))}"
+    return "true"
 
 
 def null_keys(table: str, column: str, count: int, path: str) -> TargetDamaged:

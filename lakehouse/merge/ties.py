@@ -1,7 +1,8 @@
 """Decides hits by their content, compared with the target's; of rows that tie in `order_by` the cheap columns first.
 
 Most rows that changed differ in a column that is small, so the large ones are read only for rows that are still equal;
-the uri and line that break a tie only for rows of one and the same modification time.
+the uri and line that break a tie only for rows of one and the same modification time. The temp table `tied` holds what
+is known of each hit: (__row_id, __file, __pos, old_date, differs, newer, older).
 """
 
 from __future__ import annotations
@@ -34,65 +35,89 @@ class _Round:
     reader: TargetReader
     files: Mapping[int, TargetFile]
 
-    def look(self, name: str, where: str, columns: Sequence[str], picked: str) -> None:
-        """Make the temp table `name` of the ties that meet `where`, with `picked` over old `o` and staged `s` rows."""
-        asked = "ties"
-        if where:
-            asked = "asked"
-            self.con.execute(f"create or replace temp table asked as select __file, __pos from ties t where {where}")
-        fetch_rows(self.con, "old_rows", asked, columns, reader=self.reader, files=self.files)
+    def look(self, name: str, asked: str, columns: Sequence[str], picked: str) -> None:
+        """Make the temp table `name` of the rows `asked` (SQL with __row_id, __file, __pos, old_date), with `picked`
+        over the target's row `o`, the staged row `s` and the asked row `t`."""
+        self.con.execute(f"create or replace temp table asked as {asked}")
+        fetch_rows(self.con, "old_rows", "asked", columns, reader=self.reader, files=self.files)
         self.con.execute(
-            f"create or replace temp table {name} as select t.__row_id, {picked} from ties t "
+            f"create or replace temp table {name} as select t.__row_id, t.__file, t.__pos, {picked} from asked t "
             f"join old_rows o using (__file, __pos) join {_STAGED}"
         )
         self.con.execute("drop table old_rows")
+        self.con.execute("drop table asked")
 
 
-def judge_rows(
+def look_at_hits(
     con: duckdb.DuckDBPyConnection,
     declaration: Declaration,
     *,
     reader: TargetReader,
     files: Mapping[int, TargetFile],
+    asked: str,
     ordered: bool,
 ) -> None:
-    """Move every row of the temp table `ties` (__row_id, __file, __pos, old_date) to `matched` with its verdict.
+    """Fill `tied` for the rows of `asked` (SQL with __row_id, __file, __pos, old_date), by what reads the least.
 
-    `ordered`: the rows are known to tie in `order_by` and `old_date` is known; else both are looked up here, in one
-    round with all columns.
+    `ordered`: the rows are known to tie in `order_by` and `old_date` is known; else both are looked up here.
     """
-    ((count,),) = con.execute("select count(*) from ties").fetchall()
-    if not count:
-        return
     step = _Round(con, reader, files)
-    cheap, dear = _by_size(con, declaration, reader, files) if ordered else (_compared(declaration), [])
-    order = [] if ordered else list(declaration.order_by)
-    order += [c for c in tie_break(declaration) if c not in TIE_BREAK[1:]] if declaration.lineage else []
-    dated = ["_source_date"] if declaration.lineage and not ordered else []
-    old_date = 'o."_source_date"' if dated else "t.old_date"
-    level = [] if ordered else list(declaration.order_by)
-    picked = f"{_first_look(declaration, level, cheap, order)}, {old_date} as old_date"
-    step.look("tied", "", [*level, *cheap, *order, *dated, *_marks(declaration)], picked)
+    if not ordered:
+        step.look("tied", asked, looked_at(declaration), verdict_columns(declaration))
+        return
+    cheap, dear = _by_size(con, declaration, reader, files, asked)
+    order = _lineage_order(declaration)
+    picked = f"t.old_date, {_first_look(declaration, [], cheap, order)}"
+    step.look("tied", asked, [*cheap, *order, *_marks(declaration)], picked)
     if dear:
-        equal = "t.__row_id in (select __row_id from tied where not differs)"
+        equal = "from tied where not differs"
         if declaration.soft_deletes:
-            equal += " and t.__row_id not in (select rowid from staged where _is_delete)"
+            equal += " and __row_id not in (select rowid from staged where _is_delete)"
         step.look("dearer", equal, dear, f"not ({_same(dear)}) as differs")
         con.execute("update tied set differs = true where __row_id in (select __row_id from dearer where differs)")
+
+
+def settle_looks(
+    con: duckdb.DuckDBPyConnection,
+    declaration: Declaration,
+    *,
+    reader: TargetReader,
+    files: Mapping[int, TargetFile],
+) -> None:
+    """Move every row of the temp table `tied` to `matched` with its verdict."""
     if declaration.lineage and _any(con, "tied where differs and not newer and not older"):
-        open_ones = "t.__row_id in (select __row_id from tied where differs and not newer and not older)"
         rest = TIE_BREAK[1:]
-        step.look("level", open_ones, rest, f"{newer(rest, 's', 'o', if_equal='true')} as newer")
+        step = _Round(con, reader, files)
+        asked = "from tied where differs and not newer and not older"
+        step.look("level", asked, rest, f"{newer(rest, 's', 'o', if_equal='true')} as newer")
         con.execute("update tied set newer = true where __row_id in (select __row_id from level where newer)")
     con.execute(
-        f"""insert into matched select t.__row_id, __file, __pos,
+        f"""insert into matched select __row_id, __file, __pos,
             case when not differs then 'unchanged' when not newer then 'stale'
                  when {_deleted(declaration)} then 'removed' else 'updated' end,
-            tied.old_date
-        from ties t join tied using (__row_id)"""
+            old_date
+        from tied"""
     )
-    for name in ("ties", "tied"):
-        con.execute(f"drop table {name}")
+    con.execute("delete from tied")
+
+
+def looked_at(declaration: Declaration) -> list[str]:
+    """The columns of the target that `verdict_columns` needs."""
+    dated = ["_source_date"] if declaration.lineage else []
+    found = [*declaration.order_by, *compared(declaration), *_lineage_order(declaration), *dated, *_marks(declaration)]
+    return list(dict.fromkeys(found))
+
+
+def verdict_columns(declaration: Declaration) -> str:
+    """SQL of old_date, differs, newer and older over a target row `o` and the staged row `s` of its key."""
+    order = [*declaration.order_by, *_lineage_order(declaration)]
+    old_date = 'o."_source_date"' if declaration.lineage else "null::date"
+    return f"{old_date} as old_date, {_first_look(declaration, declaration.order_by, compared(declaration), order)}"
+
+
+def _lineage_order(declaration: Declaration) -> list[str]:
+    """Lineage that orders ties at first sight: all but the uri and line of one modification time."""
+    return [c for c in tie_break(declaration) if c not in TIE_BREAK[1:]] if declaration.lineage else []
 
 
 def _any(con: duckdb.DuckDBPyConnection, rows: str) -> bool:
@@ -101,10 +126,10 @@ def _any(con: duckdb.DuckDBPyConnection, rows: str) -> bool:
 
 
 def _deleted(declaration: Declaration) -> str:
-    return "t.__row_id in (select rowid from staged where _is_delete)" if declaration.hard_deletes else "false"
+    return "__row_id in (select rowid from staged where _is_delete)" if declaration.hard_deletes else "false"
 
 
-def _compared(declaration: Declaration) -> list[str]:
+def compared(declaration: Declaration) -> list[str]:
     """Business columns beside the key and `order_by`: what is left to tell whether a row changed."""
     decided = (*declaration.key, *declaration.order_by)
     return [column.name for column in declaration.columns if column.name not in decided]
@@ -136,11 +161,15 @@ def _same(columns: Sequence[str]) -> str:
 
 
 def _by_size(
-    con: duckdb.DuckDBPyConnection, declaration: Declaration, reader: TargetReader, files: Mapping[int, TargetFile]
+    con: duckdb.DuckDBPyConnection,
+    declaration: Declaration,
+    reader: TargetReader,
+    files: Mapping[int, TargetFile],
+    asked: str,
 ) -> tuple[list[str], list[str]]:
     """The compared columns, split into cheap and dear ones by what the manifests say of their size."""
-    hit = [files[int(number)] for (number,) in con.execute("select distinct __file from ties").fetchall()]
-    names = _compared(declaration)
+    hit = [files[int(number)] for (number,) in con.execute(f"select distinct __file from ({asked})").fetchall()]
+    names = compared(declaration)
     sizes = {name: _bytes(reader, hit, name) for name in names}
     budget = CHEAP_SHARE * sum(sizes.values())
     cheap: list[str] = []

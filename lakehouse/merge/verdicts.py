@@ -15,13 +15,11 @@ from pyiceberg.schema import Schema
 from lakehouse.merge.fetch import fetch_rows
 from lakehouse.merge.order import newer
 from lakehouse.merge.target_files import TargetFile, TargetReader
-from lakehouse.merge.ties import judge_rows
+from lakehouse.merge.ties import look_at_hits, settle_looks
 from lakehouse.naming import DELETED_AT, LINEAGE, quote_name
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
-
-DENSE_SHARE = 0.5
 
 
 def judge(
@@ -32,11 +30,10 @@ def judge(
     files: Mapping[int, TargetFile],
 ) -> None:
     """Move every row of `hits` to `matched` with its verdict and the landing date that its old row came from."""
-    if not declaration.order_by or _dense(con, files):
-        con.execute(
-            "create or replace temp table ties as select __row_id, __file, __pos, null::date as old_date from hits"
-        )
-        judge_rows(con, declaration, reader=reader, files=files, ordered=False)
+    if not declaration.order_by:
+        asked = "select *, null::date as old_date from hits"
+        look_at_hits(con, declaration, reader=reader, files=files, asked=asked, ordered=False)
+        settle_looks(con, declaration, reader=reader, files=files)
         return
     lineage = [name for name in ("_source_date",) if declaration.lineage]
     fetch_rows(con, "old_order", "hits", [*declaration.order_by, *lineage], reader=reader, files=files)
@@ -54,16 +51,12 @@ def judge(
     con.execute(
         "insert into matched select __row_id, __file, __pos, verdict, old_date from ordered where verdict is not null"
     )
-    con.execute("create or replace temp table ties as select * exclude (verdict) from ordered where verdict is null")
+    ((ties,),) = con.execute("select count(*) from ordered where verdict is null").fetchall()
+    if ties:
+        asked = "select * exclude (verdict) from ordered where verdict is null"
+        look_at_hits(con, declaration, reader=reader, files=files, asked=asked, ordered=True)
+        settle_looks(con, declaration, reader=reader, files=files)
     con.execute("drop table ordered")
-    judge_rows(con, declaration, reader=reader, files=files, ordered=True)
-
-
-def _dense(con: duckdb.DuckDBPyConnection, files: Mapping[int, TargetFile]) -> bool:
-    """Most rows of the files are hit, as when a batch comes again: then one look at every column is the cheapest."""
-    counts = con.execute("select __file, count(*) from hits group by 1").fetchall()
-    rows = sum(files[int(number)].file.record_count for number, _ in counts)
-    return sum(int(count) for _, count in counts) >= DENSE_SHARE * rows
 
 
 def keep_old_values(

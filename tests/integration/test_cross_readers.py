@@ -183,7 +183,7 @@ attributes:
   columns:
     order_id: bigint
     version: int
-    place: struct<street: string, at: struct<x: double, y: double>>
+    place: "struct<street: string, at: struct<x: double, y: double>>"
     tags: list<string>
     prices: map<string, decimal(8,2)>
   key: [order_id]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -52,4 +53,4 @@ def test_spans_cover_an_object_once(size: int) -> None:
     spans = s3._spans(size)
     assert 1 <= len(spans) <= s3._SPANS
     assert (spans[0][0], spans[-1][1]) == (0, size)
-    assert all(end == begin for (_, end), (begin, _) in zip(spans[:-1], spans[1:], strict=True))
+    assert all(end == begin for (_, end), (begin, _) in pairwise(spans))
