@@ -31,7 +31,7 @@ from lakehouse.merge.layout import column_expression, identified
 from lakehouse.naming import quote_name, quote_text
 
 PARALLEL_READS = 4
-ROWS_AT_ONCE = 1 << 20
+ROWS_AT_ONCE = 1 << 18
 FOOTERS_KEPT = 256
 _FIELD_ID = b"PARQUET:field_id"
 _Item = TypeVar("_Item")
