@@ -50,6 +50,10 @@ MERGE_MANIFESTS_ABOVE = 50
 SMALL_MANIFEST_BYTES = 8 << 20
 """Iceberg's default of `commit.manifest.target-size-bytes`: a manifest of this size is left alone."""
 
+PATH_ID = 2147483546
+POSITION_ID = 2147483545
+"""Reserved field ids of the two columns of a position delete file (Iceberg spec, Reserved Field IDs)."""
+
 _Kind: TypeAlias = tuple[ManifestContent, int]
 """What a manifest holds and the id of its partition spec."""
 
@@ -80,8 +84,18 @@ class LiveFiles:
 
     @property
     def rows(self) -> int:
-        """Live rows by the counts of the manifests: rows of data files less positions of delete files."""
-        return sum(e.data_file.record_count for e in self.data) - sum(e.data_file.record_count for e in self.deletes)
+        """Live rows by the counts of the manifests: rows of data files less positions of delete files that mean one."""
+        dangling = self.dangling
+        deletes = (e.data_file for e in self.deletes)
+        deleted = sum(file.record_count for file in deletes if file.file_path not in dangling)
+        return sum(e.data_file.record_count for e in self.data) - deleted
+
+    @property
+    def dangling(self) -> frozenset[str]:
+        """Paths of delete files whose one data file is gone: PyIceberg's own overwrite leaves them behind."""
+        paths = {e.data_file.file_path for e in self.data}
+        files = (e.data_file for e in self.deletes)
+        return frozenset(f.file_path for f in files if (only := only_data_file(f)) is not None and only not in paths)
 
     def _entries(self, content: ManifestContent) -> tuple[ManifestEntry, ...]:
         lives = (m.entries for m in self.manifests if m.manifest.content == content)
@@ -292,6 +306,12 @@ def draft_snapshot(
     )
     updates, requirements = producer._commit()
     return SnapshotDraft(producer.snapshot_id, table.metadata.next_sequence_number(), updates, requirements)
+
+
+def only_data_file(file: DataFile) -> str | None:
+    """The path of the one data file that a position delete file speaks of, as equal bounds of the path say."""
+    low, high = ((bounds or {}).get(PATH_ID) for bounds in (file.lower_bounds, file.upper_bounds))
+    return low.decode() if low is not None and low == high else None
 
 
 def _content_of(data_file: DataFile) -> ManifestContent:

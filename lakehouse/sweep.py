@@ -61,6 +61,10 @@ def sweep_for(
     if declaration.write == "upsert":
         return Sweep(retracted_objects=retracted), warnings
     snapshot_date, why = _complete_date(plan, outcomes, failed)
+    if (settled := bookmark.settled_date) is not None:
+        # what an older date says of a key ends with the newest complete date, which is the whole truth
+        old = {o.object.uri for o in again if o.landing_date is not None and o.landing_date < settled}
+        retracted -= old
     sweep = Sweep(retracted_objects=retracted, snapshot_date=snapshot_date, settled_date=bookmark.settled_date)
     return sweep, (*warnings, *why)
 

@@ -65,13 +65,15 @@ class FileChange:
 class Match:
     """The decisions of a batch; its rows stand in the temp tables `matched`, `gone` and `dead` (__file, __pos).
 
-    `kept` names the columns of temp table `kept` that updated rows take over from the target.
+    `kept` names the columns of temp table `kept` that updated rows take over from the target. `dangling` are delete
+    files of data files that are gone.
     """
 
     counts: MatchCounts
     changes: tuple[FileChange, ...]
     rule: MergeRule
     kept: tuple[str, ...]
+    dangling: frozenset[str] = frozenset()
 
 
 def match_target(
@@ -102,7 +104,7 @@ def match_target(
     rule = merge_rule(table.properties, format_version=table.metadata.format_version)
     changes = file_changes(con, by_number, own, rule)
     kept = keep_old_values(con, declaration, reader=reader, files=by_number)
-    return Match(_count(con), changes, rule, kept)
+    return Match(_count(con), changes, rule, kept, live.dangling)
 
 
 def _find(

@@ -25,11 +25,8 @@ from pyiceberg.types import LongType, StringType
 
 from lakehouse.catalog import translated
 from lakehouse.errors import NotAvailable
+from lakehouse.iceberg import PATH_ID, POSITION_ID, only_data_file
 from lakehouse.merge.target_files import PARALLEL_READS, TargetFile, ahead
-
-PATH_ID = 2147483546
-POSITION_ID = 2147483545
-"""Reserved field ids of the two columns (Iceberg spec, Reserved Field IDs)."""
 
 _FIELDS: list[Any] = [
     pa.field("file_path", pa.string(), nullable=False, metadata={"PARQUET:field_id": str(PATH_ID)}),
@@ -76,10 +73,10 @@ def read_deleted(
     wanted: list[DataFile] = []
     for entry in deletes:
         low, high = _paths(entry.data_file)
-        if low is not None and low == high:
-            if low not in numbers:
+        if (only := only_data_file(entry.data_file)) is not None:
+            if only not in numbers:
                 continue
-            number = numbers[low]
+            number = numbers[only]
             own[number] = DeletesOfFile((*own.get(number, DeletesOfFile()).paths, entry.data_file.file_path))
         elif not any((low is None or low <= path) and (high is None or path <= high) for path in numbers):
             continue

@@ -114,7 +114,9 @@ def write_files(
 
 
 def _removed(match: Match) -> Iterator[str]:
-    """Rewritten and dropped data files; their own delete files and those that a new delete file takes the place of."""
+    """Rewritten and dropped data files; their own delete files, those that a new delete file takes the place of, and
+    those that speak of no live file."""
+    yield from match.dangling
     for change in match.changes:
         yield from change.deletes.paths
         if change.fate is not Fate.DELETE:

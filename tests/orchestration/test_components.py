@@ -91,7 +91,7 @@ def test_mistakes_of_every_document_of_a_file_are_told(loads: Loads) -> None:
 
 
 def test_a_later_feature_is_refused(loads: Loads) -> None:
-    error = mistake(loads, document(write="append"))
+    error = mistake(loads, document(engine="spark"))
     assert isinstance(error, NotAvailable) and "not available yet" in str(error)
 
 
