@@ -3,7 +3,8 @@
     python -m benchmarks.generate FOLDER SHAPE ROWS NEW STEP [--all-days]
 
 A batch also holds, in small numbers, what makes a load more than a merge: amounts that are none, rows without a key,
-superseded versions of rows of the same file, versions older than the target's, and rows that the target already has.
+superseded versions of rows of the same file, versions older than the target's, and rows of the last days that the
+target already has.
 Knows nothing of `lakehouse`, so that the expected results are independent of it.
 """
 
@@ -20,7 +21,7 @@ from typing import Any
 import duckdb
 
 from benchmarks.rows import names, new_rows, old_rows, rows_of_day
-from benchmarks.workload import SHAPES, Batch, Dataset, Target, updated_days
+from benchmarks.workload import SHAPES, UPDATED_DAYS, Batch, Dataset, Target, first_days, updated_days
 
 BAD_AMOUNTS = ("abc", "12.345", "1,50", "--1", "99999999999.00", "0x1F", "1e400")
 
@@ -61,6 +62,7 @@ def _make_increment(con: duckdb.DuckDBPyConnection, target: Target, batch: Batch
     columns, rows = names(target), target.rows
     first = target.first_row(updated_days(batch)[0])
     rare = max(batch.step * 10, 1000)  # a kind other than an update is at least ten times as rare as one
+    recent = target.first_row(first_days()[-UPDATED_DAYS])  # what comes again is an overlap with the days before
     bad = max(len(BAD_AMOUNTS), (batch.new + (rows - first) // batch.step) // 5000)
     beyond = rows + batch.new
 
@@ -90,7 +92,7 @@ def _make_increment(con: duckdb.DuckDBPyConnection, target: Target, batch: Batch
                     order_time - interval 1 day as order_time), {anywhere}
                 from ({old(f"hash(i) % {rare} = 1")})
                 union all
-                select 'unchanged', *, {anywhere} from ({old(f"hash(i) % {rare} = 2")}))
+                select 'unchanged', *, {anywhere} from ({old(f"hash(i) % {rare} = 2 and i >= {recent}")}))
             union all
             select 'bad_amount', *, {anywhere}, {list(BAD_AMOUNTS)}[1 + seq % {len(BAD_AMOUNTS)}], order_id::varchar
             from ({new_rows(target, beyond * 2, bad)})

@@ -23,11 +23,13 @@ from lakehouse.naming import quote_text
 from lakehouse.read.cells import Cell, Relation, text_cell
 from lakehouse.read.csv_pieces import Piece, cut
 from lakehouse.read.csv_records import Dialect, Record, physical_lines, records
-from lakehouse.read.csv_survey import BLOCK, NO_NULL, Survey, survey
+from lakehouse.read.csv_survey import NO_NULL, Survey, survey
 from lakehouse.read.header import match_columns, missing_columns
 from lakehouse.read.local_file import scan_path, skip_bom
 from lakehouse.read.sink import RowBuffer, Sink, SourceRow, any_order, transaction
 
+PICKED_BLOCK = 1 << 16
+"""Bytes that are split into lines for one wanted line."""
 MAX_REFED = 200_000
 """Rejects that the fast way reads again by the letter; a file with more is read by the letter as a whole."""
 
@@ -173,12 +175,14 @@ def _read_fast(sink: Sink, file: CsvFile, regular: Survey) -> bool:
         ):
             scans = [Relation(_numbered(sink, file, regular, piece)) for piece in pieces]
             rows = sink.add_pieces(scans, text_cells(sink, file, file.found))
-            if rows != regular.records - file.header_lines:
+            flagged = sink.flagged_lines(limit=MAX_REFED + 1)
+            if rows != regular.records - file.header_lines or len(flagged) > MAX_REFED:
                 raise _NotForDuckDB
-            _refeed(sink, file, regular)
     except (duckdb.InvalidInputException, _NotForDuckDB):
         sink.restart()
         return False
+    if flagged:
+        _refeed(sink, file, regular, flagged)
     return True
 
 
@@ -236,22 +240,28 @@ def _text(sink: Sink, file: CsvFile, name: str, position: int) -> str:
     return f"CASE WHEN {column} IN ({listed}) THEN NULL ELSE {column} END AS {column}"
 
 
-def _refeed(sink: Sink, file: CsvFile, regular: Survey) -> None:
-    """Read the bad rows again by the letter: that gives their bytes and their reasons."""
-    flagged = sink.flagged_lines(limit=MAX_REFED + 1)
-    if len(flagged) > MAX_REFED:
-        raise _NotForDuckDB
-    if not flagged:
-        return
-    sink.drop_flagged()
-    with file.path.open("rb") as binary:
-        if regular.multiline:
-            data = _data(binary, file.dialect, file.header_lines, blanks=True)
-            wanted = frozenset(flagged)
-            _feed(sink, file, (record for record in data if record.line in wanted))
-        else:
-            skip_bom(binary)
-            _feed(sink, file, records(_picked_lines(binary, sorted(flagged)), file.dialect))
+def _refeed(sink: Sink, file: CsvFile, regular: Survey, flagged: Sequence[int]) -> None:
+    """Read the bad rows again by the letter: that gives their bytes and their reasons.
+
+    In a transaction of its own: to delete rows in the one that inserted them makes its commit copy all of them.
+    """
+    try:
+        with transaction(sink.con), file.path.open("rb") as binary:
+            sink.drop_flagged()
+            _feed_lines(sink, file, binary, regular, flagged)
+    except BaseException:
+        sink.forget()
+        raise
+
+
+def _feed_lines(sink: Sink, file: CsvFile, binary: BinaryIO, regular: Survey, flagged: Sequence[int]) -> None:
+    if regular.multiline:
+        data = _data(binary, file.dialect, file.header_lines, blanks=True)
+        wanted = frozenset(flagged)
+        _feed(sink, file, (record for record in data if record.line in wanted))
+    else:
+        skip_bom(binary)
+        _feed(sink, file, records(_picked_lines(binary, sorted(flagged)), file.dialect))
 
 
 def _picked_lines(binary: BinaryIO, wanted: Sequence[int]) -> Iterator[tuple[int, bytes]]:
@@ -261,7 +271,7 @@ def _picked_lines(binary: BinaryIO, wanted: Sequence[int]) -> Iterator[tuple[int
     """
     left = deque(wanted)
     first, rest = 1, b""
-    while left and (chunk := binary.read(BLOCK)):
+    while left and (chunk := binary.read(PICKED_BLOCK)):
         end = chunk.rfind(b"\n") + 1
         if not end:
             rest += chunk

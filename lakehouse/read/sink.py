@@ -115,6 +115,11 @@ class Sink:
         """Forget the counts of a transaction that was rolled back."""
         self._inserted = self._deleted = self._rejected = 0
 
+    def forget(self) -> None:
+        """Take every row of the object out again: it could not be read after all."""
+        changed(self.con, f"DELETE FROM {STAGED} WHERE _source_file = $uri", {"uri": self.uri})
+        self.restart()
+
     def add(self, relation: Relation, cells: Mapping[str, Cell], *, batch: pa.Table | None = None) -> int:
         """INSERT the rows of `relation`, bad ones with a negative line; returns how many there were in all."""
         return self._insert([self.project(relation, cells)], batch)

@@ -266,7 +266,7 @@ def test_batches_are_let_go(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("block", [1, 3, 7, 1000])
 @pytest.mark.parametrize("data", [b"a\nbb\n\nccc\nd", b"a\nbb\n\nccc\nd\n"])
 def test_lines_are_picked_whatever_the_blocks(data: bytes, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "BLOCK", block)
+    monkeypatch.setattr(reader, "PICKED_BLOCK", block)
     lines = dict(enumerate(data.splitlines(keepends=True), start=1))
     for wanted in ([1], [5], [2, 4], [1, 2, 3, 4, 5]):
         assert list(reader._picked_lines(BytesIO(data), wanted)) == [(n, lines[n]) for n in wanted]
