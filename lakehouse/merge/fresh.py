@@ -26,13 +26,13 @@ MATERIALISE_ABOVE = 8
 
 @dataclass(frozen=True, slots=True)
 class FreshPart:
-    """New rows of one partition: its values in spec order, SQL of the rows, how many there are (None: not counted), and
-    whether they stand in the order of the key for certain."""
+    """New rows of one partition: its values in spec order and SQL of the rows. Where they are stored in `fresh_parts`,
+    in the order of the key, also the `__part` that they have there and how many they are."""
 
     values: tuple[Any, ...]
     rows: str
-    count: int | None = None
-    ordered: bool = False
+    number: int | None = None
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,10 @@ class Fresh:
             f"create or replace temp table fresh_parts as select p.__part, f.* from ({self.rows}) f "
             f"join parts p on {same} order by {', '.join(filter(None, ['__part', self.key]))}"
         )
+        stored = f"select {self.columns} from fresh_parts where __part = "
         rows = dict(self.con.execute("select __part, count(*) from fresh_parts group by 1").fetchall())
         return [
-            FreshPart(
-                values, f"select {self.columns} from fresh_parts where __part = {number}", int(rows[number]), True
-            )
-            for number, values in enumerate(found)
+            FreshPart(values, f"{stored}{number}", number, int(rows[number])) for number, values in enumerate(found)
         ]
 
 

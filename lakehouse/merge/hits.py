@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -20,6 +21,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DateType, DoubleType, FloatType, UUIDType
 
 from lakehouse.errors import TargetDamaged
+from lakehouse.merge.order import order_verdict
 from lakehouse.merge.prune import between_bounds, null_keys
 from lakehouse.merge.target_files import TargetFile, TargetReader, arrow_type, typed
 from lakehouse.merge.ties import looked_at, verdict_columns
@@ -30,19 +32,32 @@ if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
 
 SOURCE_DATE, SOURCE_FILE = "_source_date", "_source_file"
-AT_ONCE_SHARE = 0.4
+AT_ALL_SHARE = 0.4
+GROUP_ROWS = 122_880
 FEW_KEYS = 250_000
 """Up to so many winners are looked up in the reading threads; more are left to the engine's own join."""
 
 
+class Looked(StrEnum):
+    """What of the target's rows was looked at while their keys were read: `ordered` or `tied` tell it of each hit."""
+
+    AT_KEYS = "keys"
+    AT_ORDER = "order"
+    AT_ALL = "all"
+
+
 def create_tables(con: duckdb.DuckDBPyConnection) -> None:
-    """Make `hits`, `keyless`, `matched`, `tied` and `gone`, empty."""
+    """Make `hits`, `keyless`, `ordered`, `tied`, `matched` and `gone`, empty."""
     con.execute("create or replace temp table hits (__row_id bigint, __file int, __pos bigint)")
     con.execute(
         "create or replace temp table matched "
         "(__row_id bigint, __file int, __pos bigint, verdict varchar, old_date date)"
     )
     con.execute("create or replace temp table keyless (__file int, __pos bigint, name varchar)")
+    con.execute(
+        "create or replace temp table ordered "
+        "(__row_id bigint, __file int, __pos bigint, old_date date, verdict varchar)"
+    )
     con.execute(
         "create or replace temp table tied (__row_id bigint, __file int, __pos bigint, old_date date, "
         "differs boolean, newer boolean, older boolean)"
@@ -51,8 +66,8 @@ def create_tables(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def drop_deleted(con: duckdb.DuckDBPyConnection) -> None:
-    """Take rows out of `hits`, `tied` and `gone` that the table `deleted` names: they are not live."""
-    for name in ("hits", "tied", "gone"):
+    """Take rows out of every table of target rows that the table `deleted` names: they are not live."""
+    for name in ("hits", "ordered", "tied", "gone"):
         con.execute(f"delete from {name} using deleted d where {name}.__file = d.__file and {name}.__pos = d.__pos")
 
 
@@ -81,23 +96,27 @@ def find_hits(
     reader: TargetReader,
     files: Sequence[TargetFile],
     snapshot_date: date | None,
-) -> bool:
+) -> Looked:
     """Fill `hits` with the rows whose key a winner has; with `snapshot_date` also `gone` with all other rows.
 
-    Rows with a NULL in their key go to the temp table `keyless` (__file, __pos, name). Where the batch is as large as
-    what it may hit, every column that verdicts need is read at once, and `tied` is filled too: then returns true.
+    Rows with a NULL in their key go to the temp table `keyless` (__file, __pos, name). What is looked at beside the key
+    depends on how many hits there may be: `ordered` or `tied` are filled, too, where that spares another look.
     """
     keys = ", ".join(quote_name(k) for k in declaration.key)
     within = between_bounds(declaration, reader.schema, [target.file for target in files])
     meant = f"(select * from winners where {within})"
     ((count,),) = con.execute(f"select count(*) from {meant}").fetchall()
-    at_once = _at_once(declaration, reader.schema, files, count)
+    looked = _worth_a_look(declaration, reader.schema, files, count)
     sought = _sought(con, declaration, reader.schema, meant) if snapshot_date is None and count <= FEW_KEYS else None
     look = KeyLook(declaration.key, sought)
-    columns = [*declaration.key, *(looked_at(declaration) if at_once else [])]
+    columns = [*declaration.key, *_columns(declaration, looked)]
     if snapshot_date is not None:
         columns.append(SOURCE_DATE)
-    verdicts = f", {verdict_columns(declaration)}" if at_once else ""
+    verdicts = {
+        Looked.AT_KEYS: "",
+        Looked.AT_ORDER: f", {_old_date(declaration)} as old_date, {order_verdict(declaration)} as verdict",
+        Looked.AT_ALL: f", {verdict_columns(declaration)}",
+    }[looked]
     old_date = f"o.{quote_name(SOURCE_DATE)}" if snapshot_date is not None else "null::date"
     side = ""
     if snapshot_date is not None:
@@ -113,18 +132,39 @@ def find_hits(
         con.execute("insert into hits select __row_id, __file, __pos from met where __row_id is not null")
         if snapshot_date is not None:
             con.execute("insert into gone select __file, __pos, 'vanished', gone_date from met where __row_id is null")
-        if at_once:
-            con.execute("insert into tied select * exclude (gone_date) from met where __row_id is not null")
+        if looked is not Looked.AT_KEYS:
+            into = "ordered" if looked is Looked.AT_ORDER else "tied"
+            con.execute(f"insert into {into} select * exclude (gone_date) from met where __row_id is not null")
         con.execute("drop table met")
     look.report(con)
-    return at_once
+    return looked
 
 
-def _at_once(declaration: Declaration, schema: Schema, files: Sequence[TargetFile], winners: int) -> bool:
-    """Most rows of the files are surely hit, as when a batch or a whole snapshot comes again."""
+def _worth_a_look(declaration: Declaration, schema: Schema, files: Sequence[TargetFile], winners: int) -> Looked:
+    """Every column where a batch or a snapshot comes again, the order where any row group may be hit, else the key."""
     rows = sum(target.file.record_count for target in files)
-    simple = all(schema.find_field(name).field_type.is_primitive for name in looked_at(declaration))
-    return simple and winners >= AT_ONCE_SHARE * rows
+    groups = sum(1 + target.file.record_count // GROUP_ROWS for target in files)
+
+    def simple(looked: Looked) -> bool:
+        return all(schema.find_field(name).field_type.is_primitive for name in _columns(declaration, looked))
+
+    if winners >= AT_ALL_SHARE * rows and simple(Looked.AT_ALL):
+        return Looked.AT_ALL
+    if declaration.order_by and winners >= groups and simple(Looked.AT_ORDER):
+        return Looked.AT_ORDER
+    return Looked.AT_KEYS
+
+
+def _columns(declaration: Declaration, looked: Looked) -> list[str]:
+    """Columns that are read beside the key."""
+    if looked is Looked.AT_ALL:
+        return looked_at(declaration)
+    dated = [SOURCE_DATE] if declaration.lineage else []
+    return [*declaration.order_by, *dated] if looked is Looked.AT_ORDER else []
+
+
+def _old_date(declaration: Declaration) -> str:
+    return f"o.{quote_name(SOURCE_DATE)}" if declaration.lineage else "null::date"
 
 
 class KeyLook:

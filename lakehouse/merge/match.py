@@ -11,6 +11,7 @@ from pyiceberg.table import Table
 
 from lakehouse.iceberg import LiveFiles
 from lakehouse.merge.hits import (
+    Looked,
     create_tables,
     drop_deleted,
     find_hits,
@@ -25,7 +26,6 @@ from lakehouse.merge.policy import Fate, MergeRule, merge_rule
 from lakehouse.merge.position_deletes import DeletesOfFile, read_deleted, refuse_equality_deletes
 from lakehouse.merge.prune import candidates
 from lakehouse.merge.target_files import TargetFile, TargetReader
-from lakehouse.merge.ties import settle_looks
 from lakehouse.merge.verdicts import judge, keep_old_values
 from lakehouse.model import Sweep
 from lakehouse.naming import quote_name, quote_text
@@ -96,10 +96,7 @@ def match_target(
     drop_deleted(con)
     refuse_null_keys(con, declaration.table, by_number)
     refuse_doubled_keys(con, declaration, by_number)
-    if looked:
-        settle_looks(con, declaration, reader=reader, files=by_number)
-    else:
-        judge(con, declaration, reader=reader, files=by_number)
+    judge(con, declaration, reader=reader, files=by_number, looked=looked)
     _judge_the_unmatched(con, declaration, sweep)
     rule = merge_rule(table.properties, format_version=table.metadata.format_version)
     changes = file_changes(con, by_number, own, rule)
@@ -115,14 +112,14 @@ def _find(
     files: Sequence[TargetFile],
     sweep: Sweep,
     any_deletes: bool,
-) -> bool:
-    """Fill `hits` and `gone`; rows that are deleted already are still among them. True if `tied` is filled, too."""
+) -> Looked:
+    """Fill `hits` and `gone`; rows that are deleted already are still among them."""
     source = declaration.source
     if sweep.replaced_dates or sweep.replaced_objects:
         dates = {*sweep.replaced_dates, *(landing_date(uri, source=source) for uri in sweep.replaced_objects)}
         find_replaced(con, reader=reader, files=reached_by_date(files, reader.schema, dates), sweep=sweep)
     if not declaration.keyed:
-        return False
+        return Looked.AT_KEYS
     if sweep.snapshot_date is not None:
         keys = ", ".join(quote_name(k) for k in declaration.key)
         con.execute(

@@ -26,11 +26,6 @@ def tie_break(declaration: Declaration) -> tuple[str, ...]:
     return ("_source_date", *TIE_BREAK) if dated else TIE_BREAK
 
 
-def newest_first(declaration: Declaration) -> str:
-    """An ORDER BY list for staged rows; NULL is oldest."""
-    return ", ".join(f"{quote_name(c)} desc nulls last" for c in (*declaration.order_by, *tie_break(declaration)))
-
-
 def newer(columns: Sequence[str], one: str, other: str, *, if_equal: str = "false") -> str:
     """A condition over two aliases: `one` is newer by these columns, in order; NULL is oldest."""
     condition = if_equal
@@ -39,3 +34,20 @@ def newer(columns: Sequence[str], one: str, other: str, *, if_equal: str = "fals
         greater = f"({new} is not null and ({old} is null or {new} > {old}))"
         condition = f"({greater} or ({new} is not distinct from {old} and {condition}))"
     return condition
+
+
+def order_verdict(declaration: Declaration) -> str:
+    """SQL over a target row `o` and the staged row `s` of its key: the verdict if `order_by` tells it, else NULL.
+
+    A row that is newer or older there differs in content, too: the columns of `order_by` are business columns.
+    """
+    update = "if(s._is_delete, 'removed', 'updated')" if declaration.hard_deletes else "'updated'"
+    return (
+        f"case when {newer(declaration.order_by, 's', 'o')} then {update} "
+        f"when {newer(declaration.order_by, 'o', 's')} then 'stale' end"
+    )
+
+
+def newest_first(declaration: Declaration) -> str:
+    """An ORDER BY list for staged rows; NULL is oldest."""
+    return ", ".join(f"{quote_name(c)} desc nulls last" for c in (*declaration.order_by, *tie_break(declaration)))

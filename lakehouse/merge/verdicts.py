@@ -13,7 +13,8 @@ import duckdb
 from pyiceberg.schema import Schema
 
 from lakehouse.merge.fetch import fetch_rows
-from lakehouse.merge.order import newer
+from lakehouse.merge.hits import Looked
+from lakehouse.merge.order import order_verdict
 from lakehouse.merge.target_files import TargetFile, TargetReader
 from lakehouse.merge.ties import look_at_hits, settle_looks
 from lakehouse.naming import DELETED_AT, LINEAGE, quote_name
@@ -28,26 +29,27 @@ def judge(
     *,
     reader: TargetReader,
     files: Mapping[int, TargetFile],
+    looked: Looked,
 ) -> None:
     """Move every row of `hits` to `matched` with its verdict and the landing date that its old row came from."""
+    if looked is Looked.AT_ALL:
+        settle_looks(con, declaration, reader=reader, files=files)
+        return
     if not declaration.order_by:
         asked = "select *, null::date as old_date from hits"
         look_at_hits(con, declaration, reader=reader, files=files, asked=asked, ordered=False)
         settle_looks(con, declaration, reader=reader, files=files)
         return
-    lineage = [name for name in ("_source_date",) if declaration.lineage]
-    fetch_rows(con, "old_order", "hits", [*declaration.order_by, *lineage], reader=reader, files=files)
-    old_date = 'o."_source_date"' if declaration.lineage else "null"
-    deleted = "s._is_delete" if declaration.hard_deletes else "false"
-    con.execute(
-        f"""create or replace temp table ordered as
-        select h.__row_id, __file, __pos, {old_date} as old_date,
-            case when {newer(declaration.order_by, "s", "o")} then if({deleted}, 'removed', 'updated')
-                 when {newer(declaration.order_by, "o", "s")} then 'stale' end as verdict
-        from hits h join old_order o using (__file, __pos)
-        join (select rowid as __row_id, * from staged) s on s.__row_id = h.__row_id"""
-    )
-    con.execute("drop table old_order")
+    if looked is Looked.AT_KEYS:
+        lineage = [name for name in ("_source_date",) if declaration.lineage]
+        fetch_rows(con, "old_order", "hits", [*declaration.order_by, *lineage], reader=reader, files=files)
+        old_date = 'o."_source_date"' if declaration.lineage else "null"
+        con.execute(
+            f"""insert into ordered select h.__row_id, __file, __pos, {old_date}, {order_verdict(declaration)}
+            from hits h join old_order o using (__file, __pos)
+            join (select rowid as __row_id, * from staged) s on s.__row_id = h.__row_id"""
+        )
+        con.execute("drop table old_order")
     con.execute(
         "insert into matched select __row_id, __file, __pos, verdict, old_date from ordered where verdict is not null"
     )
@@ -56,7 +58,6 @@ def judge(
         asked = "select * exclude (verdict) from ordered where verdict is null"
         look_at_hits(con, declaration, reader=reader, files=files, asked=asked, ordered=True)
         settle_looks(con, declaration, reader=reader, files=files)
-    con.execute("drop table ordered")
 
 
 def keep_old_values(

@@ -41,6 +41,7 @@ FILE_BYTES = 256 << 20
 TARGET_SIZE = "write.target-file-size-bytes"
 ROW_GROUP = 122_880
 """Rows of a row group as DuckDB writes them."""
+SMALL_AT_ONCE = 50
 COMPRESSION_LEVEL = 1
 """Of zstd: the time that a higher level takes buys less than a tenth of the size."""
 
@@ -71,8 +72,9 @@ class _Part:
 
     @property
     def small(self) -> bool:
-        """One row group holds it."""
-        return not self.rewritten and self.fresh is not None and (self.fresh.count or ROW_GROUP + 1) <= ROW_GROUP
+        """One row group holds it, and it is stored with others like it."""
+        stored = self.fresh is not None and self.fresh.number is not None and self.fresh.count <= ROW_GROUP
+        return stored and not self.rewritten
 
 
 def write_files(
@@ -192,23 +194,55 @@ class _Session:
     def write(
         self, pool: ThreadPoolExecutor, parts: Sequence[_Part], progress: Callable[[int, int], None]
     ) -> tuple[list[Path], list[Future[DataFile]]]:
-        """Write one partition after the other; a file is uploaded while the engine writes the next one."""
+        """Write one partition after the other, small ones together; files are uploaded while the engine goes on."""
         written: list[Path] = []
         uploads: list[Future[DataFile]] = []
-        ((threads,),) = self.con.execute("select current_setting('threads')").fetchall()
-        for number, part in enumerate(parts):
-            # a second thread doubles the cost of a small file and gains nothing
-            self.con.execute(f"set threads = {1 if part.small else threads}")
-            for path in self._write_part(part, self.folder / "output" / f"{number:05d}"):
+        small = [part for part in parts if part.small]
+        groups = [small[i : i + SMALL_AT_ONCE] for i in range(0, len(small), SMALL_AT_ONCE)]
+        groups += [[part] for part in parts if not part.small]
+        done = 0
+        for number, group in enumerate(groups):
+            folder = self.folder / "output" / f"{number:05d}"
+            for part, path in (
+                self._write_small(group, folder) if group[0].small else self._write_part(group[0], folder)
+            ):
                 uploads.append(pool.submit(self._upload, path, f"{len(written):05d}.parquet", part.stored))
                 written.append(path)
-            progress(number + 1, len(parts))
-        self.con.execute(f"set threads = {threads}")
+            done += len(group)
+            progress(done, len(parts))
         return written, uploads
 
-    def _write_part(self, part: _Part, folder: Path) -> list[Path]:
-        """Write one partition to as many files as its size asks for."""
+    def _write_small(self, parts: Sequence[_Part], folder: Path) -> Iterator[tuple[_Part, Path]]:
+        """Write partitions of one row group each, in one statement, each to a file of its own."""
+        by_number = {part.fresh.number: part for part in parts if part.fresh is not None}
+        numbers = ", ".join(map(str, by_number))
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        ((threads,),) = self.con.execute("select current_setting('threads')").fetchall()
+        # several threads would mix the rows of a partition, and gain nothing
+        self.con.execute("set threads = 1")
+        try:
+            self.con.execute(
+                f"copy (select * from fresh_parts where __part in ({numbers}) order by {self._key('__part')}) "
+                f"to {quote_text(str(folder))} ({self._format()}, partition_by (__part))"
+            )
+        finally:
+            self.con.execute(f"set threads = {threads}")
+        for number, part in by_number.items():
+            for path in self._finished(folder / f"__part={number}"):
+                yield part, path
+
+    def _key(self, *before: str) -> str:
+        return ", ".join([*before, *(quote_name(name) for name in self.declaration.key)])
+
+    def _format(self) -> str:
         schema = self.table.schema()
+        return (
+            f"format parquet, compression zstd, compression_level {COMPRESSION_LEVEL}, write_bloom_filter false, "
+            f"field_ids {field_ids_sql(schema, [f.name for f in schema.fields])}"
+        )
+
+    def _write_part(self, part: _Part, folder: Path) -> Iterator[tuple[_Part, Path]]:
+        """Write one partition to as many files as its size asks for."""
         sources = [part.fresh.rows] if part.fresh is not None else []
         local = self.copy(part.rewritten) if part.rewritten else ()
         if local:
@@ -217,21 +251,25 @@ class _Session:
         folder.parent.mkdir(parents=True, exist_ok=True)
         self.con.execute(
             f"copy (select * from ({rows}) {self._order(rows, part)}) to {quote_text(str(folder))} "
-            f"(format parquet, compression zstd, compression_level {COMPRESSION_LEVEL}, write_bloom_filter false, "
-            f"file_size_bytes {self._file_bytes()}, field_ids {field_ids_sql(schema, [f.name for f in schema.fields])})"
+            f"({self._format()}, file_size_bytes {self._file_bytes()})"
         )
         for file in local:
             file.path.unlink()
-        # a file whose rows were all replaced, by rows of another partition, leaves nothing: DuckDB writes an empty file
-        written = [path for path in sorted(folder.glob("*.parquet")) if pq.read_metadata(path).num_rows]
-        for path in written:
-            fix_lengths(path, schema, compression_level=COMPRESSION_LEVEL)
-        return written
+        for path in self._finished(folder):
+            yield part, path
+
+    def _finished(self, folder: Path) -> Iterator[Path]:
+        """The files that DuckDB wrote to a folder. A rewritten file whose rows were all replaced, by rows of another
+        partition, leaves nothing, and DuckDB an empty file."""
+        for path in sorted(folder.glob("*.parquet")):
+            if pq.read_metadata(path).num_rows:
+                fix_lengths(path, self.table.schema(), compression_level=COMPRESSION_LEVEL)
+                yield path
 
     def _order(self, rows: str, part: _Part) -> str:
         """ORDER BY the key; nothing where the rows stand in its order, as exports often do: sorting costs a third."""
-        key = ", ".join(quote_name(name) for name in self.declaration.key)
-        ordered = not part.rewritten and part.fresh is not None and part.fresh.ordered
+        key = self._key()
+        ordered = not part.rewritten and part.fresh is not None and part.fresh.number is not None
         if not key or ordered or not (part.rewritten or self._unsorted(key, rows)):
             return ""
         return f"order by {key}"
