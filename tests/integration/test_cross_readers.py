@@ -161,10 +161,10 @@ MERGE_ON_READ = "write.merge.mode: merge-on-read"
     ("partition_by", "properties"),
     [
         ("[]", ""),
-        ("[input_date]", "write.merge.mode: copy-on-write"),
+        pytest.param("[input_date]", "write.merge.mode: copy-on-write", marks=pytest.mark.chaos),
         ("[input_date]", MERGE_ON_READ),
         ("['day(order_time)', 'bucket(4, order_id)']", MERGE_ON_READ),
-        ("['truncate(2, customer_id)', 'month(order_time)']", MERGE_ON_READ),
+        pytest.param("['truncate(2, customer_id)', 'month(order_time)']", MERGE_ON_READ, marks=pytest.mark.chaos),
     ],
 )
 def test_what_we_write_is_read_the_same_by_all(
@@ -239,7 +239,7 @@ class TestAfterSpark:
         keys = shop.table.scan(selected_fields=("order_id",)).to_arrow().num_rows
         assert keys == len(shop.rows)
 
-    @pytest.mark.parametrize("granularity", ["file", "partition"])
+    @pytest.mark.parametrize("granularity", ["partition", pytest.param("file", marks=pytest.mark.chaos)])
     def test_position_deletes(
         self, shop: Shop, spark: SparkReader, duckdb_reader: DuckDBReader, granularity: str
     ) -> None:
@@ -255,6 +255,7 @@ class TestAfterSpark:
         check(shop, PyIcebergReader(), spark)
         self.then_load(shop, spark, duckdb_reader)
 
+    @pytest.mark.chaos
     def test_a_merge_of_its_own(self, shop: Shop, spark: SparkReader, duckdb_reader: DuckDBReader) -> None:
         shop.fill()
         name = shop.sql_name
@@ -267,6 +268,7 @@ class TestAfterSpark:
         check(shop, PyIcebergReader(), spark)
         self.then_load(shop, spark, duckdb_reader)
 
+    @pytest.mark.chaos
     def test_compaction_and_dangling_deletes(
         self, stack: Any, tmp_path: Path, spark: SparkReader, duckdb_reader: DuckDBReader
     ) -> None:
