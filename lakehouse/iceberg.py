@@ -310,8 +310,14 @@ def draft_snapshot(
 
 def only_data_file(file: DataFile) -> str | None:
     """The path of the one data file that a position delete file speaks of, as equal bounds of the path say."""
+    low, high = data_file_range(file)
+    return low if low == high else None
+
+
+def data_file_range(file: DataFile) -> tuple[str | None, str | None]:
+    """The least and the greatest path of a data file that a position delete file speaks of; None if it does not say."""
     low, high = ((bounds or {}).get(PATH_ID) for bounds in (file.lower_bounds, file.upper_bounds))
-    return low.decode() if low is not None and low == high else None
+    return low.decode() if low is not None else None, high.decode() if high is not None else None
 
 
 def _content_of(data_file: DataFile) -> ManifestContent:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from pyiceberg.manifest import DataFile
@@ -27,7 +28,7 @@ from lakehouse.position import Position, find_position
 from lakehouse.process import this_process
 from lakehouse.publish import Change, publish
 from lakehouse.services import Services
-from lakehouse.state import attempt_folder, walk, write_checkpoint, write_manifest
+from lakehouse.state import attempt_folder, attempts_after, write_checkpoint, write_manifest
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -122,15 +123,12 @@ def publish_decided(
         maintain=decided.maintain,
     )
 
-    def attempts_after(head: Reference, version: int) -> set[str]:
-        return {m.attempt_id for m, _ in walk(services.state, head, above=version - 1)}
-
     return publish(
         services.catalog,
         position.target,
         change,
         live=decided.live,
-        attempts_after=attempts_after,
+        attempts_after=partial(attempts_after, services.state),
         pause=services.pause,
     ).snapshot_id
 

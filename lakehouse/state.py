@@ -141,6 +141,11 @@ def walk(storage: StateStore, head: Reference | None, *, above: int = 0) -> Iter
         manifest = older[-1][0]
 
 
+def attempts_after(storage: StateStore, head: Reference, version: int) -> set[str]:
+    """The attempt ids of the manifest chain from `head` back to `version`."""
+    return {manifest.attempt_id for manifest, _ in walk(storage, head, above=version - 1)}
+
+
 def _read_chain(storage: StateStore, links: Sequence[ChainLink], *, below: int) -> list[tuple[Manifest, Reference]]:
     """The manifests of the links, newest first; the first one must be the version right below `below`."""
     contents = storage.read_many([_key(storage, link.manifest) for link in links])

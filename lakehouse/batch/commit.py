@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -34,7 +35,7 @@ from lakehouse.model import (
 from lakehouse.publish import Change, publish
 from lakehouse.reconcile import batch_equations
 from lakehouse.services import Progress, Services
-from lakehouse.state import attempt_folder, walk, write_checkpoint, write_manifest, write_rejects
+from lakehouse.state import attempt_folder, attempts_after, write_checkpoint, write_manifest, write_rejects
 from lakehouse.sweep import settled_after
 
 STALE_ATTEMPT_SECONDS = 3600.0
@@ -228,14 +229,11 @@ def _publish(
         schema=merged.matched.schema,
     )
 
-    def attempts_after(head: Reference, version: int) -> set[str]:
-        return {m.attempt_id for m, _ in walk(services.state, head, above=version - 1)}
-
     return publish(
         services.catalog,
         merged.matched.target,
         change,
         live=merged.matched.live,
-        attempts_after=attempts_after,
+        attempts_after=partial(attempts_after, services.state),
         pause=services.pause,
     ).snapshot_id

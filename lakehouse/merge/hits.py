@@ -21,7 +21,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DateType, DoubleType, FloatType, UUIDType
 
 from lakehouse.errors import TargetDamaged
-from lakehouse.merge.order import order_verdict
+from lakehouse.merge.order import old_date, order_verdict
 from lakehouse.merge.prune import between_bounds, null_keys
 from lakehouse.merge.target_files import TargetFile, TargetReader, arrow_type, typed
 from lakehouse.merge.ties import looked_at, verdict_columns
@@ -114,10 +114,10 @@ def find_hits(
         columns.append(SOURCE_DATE)
     verdicts = {
         Looked.AT_KEYS: "",
-        Looked.AT_ORDER: f", {_old_date(declaration)} as old_date, {order_verdict(declaration)} as verdict",
+        Looked.AT_ORDER: f", {old_date(declaration)} as old_date, {order_verdict(declaration)} as verdict",
         Looked.AT_ALL: f", {verdict_columns(declaration)}",
     }[looked]
-    old_date = f"o.{quote_name(SOURCE_DATE)}" if snapshot_date is not None else "null::date"
+    gone_date = f"o.{quote_name(SOURCE_DATE)}" if snapshot_date is not None else "null::date"
     side = ""
     if snapshot_date is not None:
         # winners that are not in the snapshot's truth hit nothing
@@ -125,7 +125,7 @@ def find_hits(
     with _registered(con, reader.scan(files, list(dict.fromkeys(columns)), look)) as any_rows:
         if any_rows:
             con.execute(
-                f"create or replace temp table met as select s.__row_id, o.__file, o.__pos, {old_date} as gone_date"
+                f"create or replace temp table met as select s.__row_id, o.__file, o.__pos, {gone_date} as gone_date"
                 f"{verdicts} from target_rows o {side} join {meant} s using ({keys})"
             )
     if any_rows:
@@ -161,10 +161,6 @@ def _columns(declaration: Declaration, looked: Looked) -> list[str]:
         return looked_at(declaration)
     dated = [SOURCE_DATE] if declaration.lineage else []
     return [*declaration.order_by, *dated] if looked is Looked.AT_ORDER else []
-
-
-def _old_date(declaration: Declaration) -> str:
-    return f"o.{quote_name(SOURCE_DATE)}" if declaration.lineage else "null::date"
 
 
 class KeyLook:

@@ -36,6 +36,11 @@ def newer(columns: Sequence[str], one: str, other: str, *, if_equal: str = "fals
     return condition
 
 
+def old_date(declaration: Declaration) -> str:
+    """SQL of the landing date that a target row `o` came from; NULL without lineage."""
+    return 'o."_source_date"' if declaration.lineage else "null::date"
+
+
 def order_verdict(declaration: Declaration) -> str:
     """SQL over a target row `o` and the staged row `s` of its key: the verdict if `order_by` tells it, else NULL.
 

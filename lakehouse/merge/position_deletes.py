@@ -25,7 +25,7 @@ from pyiceberg.types import LongType, StringType
 
 from lakehouse.catalog import translated
 from lakehouse.errors import NotAvailable
-from lakehouse.iceberg import PATH_ID, POSITION_ID, only_data_file
+from lakehouse.iceberg import PATH_ID, POSITION_ID, data_file_range, only_data_file
 from lakehouse.merge.target_files import PARALLEL_READS, TargetFile, ahead
 
 _FIELDS: list[Any] = [
@@ -72,7 +72,7 @@ def read_deleted(
     own: dict[int, DeletesOfFile] = {}
     wanted: list[DataFile] = []
     for entry in deletes:
-        low, high = _paths(entry.data_file)
+        low, high = data_file_range(entry.data_file)
         if (only := only_data_file(entry.data_file)) is not None:
             if only not in numbers:
                 continue
@@ -84,11 +84,6 @@ def read_deleted(
     if wanted:
         _fill(con, io, wanted, numbers)
     return own
-
-
-def _paths(file: DataFile) -> tuple[str | None, str | None]:
-    low, high = ((bounds or {}).get(PATH_ID) for bounds in (file.lower_bounds, file.upper_bounds))
-    return low.decode() if low is not None else None, high.decode() if high is not None else None
 
 
 def _fill(con: duckdb.DuckDBPyConnection, io: FileIO, files: Sequence[DataFile], numbers: Mapping[str, int]) -> None:

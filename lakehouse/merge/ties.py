@@ -15,7 +15,7 @@ import duckdb
 from pyiceberg.schema import Schema, index_by_id
 
 from lakehouse.merge.fetch import fetch_rows
-from lakehouse.merge.order import TIE_BREAK, newer, tie_break
+from lakehouse.merge.order import TIE_BREAK, newer, old_date, tie_break
 from lakehouse.merge.target_files import TargetFile, TargetReader
 from lakehouse.naming import DELETED_AT, quote_name
 
@@ -111,8 +111,8 @@ def looked_at(declaration: Declaration) -> list[str]:
 def verdict_columns(declaration: Declaration) -> str:
     """SQL of old_date, differs, newer and older over a target row `o` and the staged row `s` of its key."""
     order = [*declaration.order_by, *_lineage_order(declaration)]
-    old_date = 'o."_source_date"' if declaration.lineage else "null::date"
-    return f"{old_date} as old_date, {_first_look(declaration, declaration.order_by, compared(declaration), order)}"
+    first_look = _first_look(declaration, declaration.order_by, compared(declaration), order)
+    return f"{old_date(declaration)} as old_date, {first_look}"
 
 
 def _lineage_order(declaration: Declaration) -> list[str]:

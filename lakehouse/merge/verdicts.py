@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema
 
 from lakehouse.merge.fetch import fetch_rows
 from lakehouse.merge.hits import Looked
-from lakehouse.merge.order import order_verdict
+from lakehouse.merge.order import old_date, order_verdict
 from lakehouse.merge.target_files import TargetFile, TargetReader
 from lakehouse.merge.ties import look_at_hits, settle_looks
 from lakehouse.naming import DELETED_AT, LINEAGE, quote_name
@@ -43,9 +43,9 @@ def judge(
     if looked is Looked.AT_KEYS:
         lineage = [name for name in ("_source_date",) if declaration.lineage]
         fetch_rows(con, "old_order", "hits", [*declaration.order_by, *lineage], reader=reader, files=files)
-        old_date = 'o."_source_date"' if declaration.lineage else "null"
         con.execute(
-            f"""insert into ordered select h.__row_id, __file, __pos, {old_date}, {order_verdict(declaration)}
+            f"""insert into ordered
+            select h.__row_id, __file, __pos, {old_date(declaration)}, {order_verdict(declaration)}
             from hits h join old_order o using (__file, __pos)
             join (select rowid as __row_id, * from staged) s on s.__row_id = h.__row_id"""
         )
