@@ -33,6 +33,7 @@ from pyiceberg.utils.config import Config
 
 from lakehouse.errors import ConfigurationError, Conflict, LakehouseError, Unavailable
 from lakehouse.iceberg import CONNECT_SECONDS, READ_SECONDS, TimedRestCatalog, is_supported
+from lakehouse.table_files import write_small_files_at_once
 
 GLUE_RETRIES = 4
 """PyIceberg's own default of ten would wait ten minutes for a Glue that does not answer."""
@@ -117,11 +118,13 @@ def load_table(catalog: Catalog, table: str) -> Table | None:
     """The table as the catalog has it now; None if it does not exist."""
     with translated(f"table={table}"):
         try:
-            return catalog.load_table(table)
+            found = catalog.load_table(table)
         except NoSuchIcebergTableError:
             raise  # there is a table of this name, and it is somebody's Hive table
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
+    write_small_files_at_once(found.io)
+    return found
 
 
 def ensure_namespace(catalog: Catalog, namespace: str) -> None:

@@ -8,9 +8,11 @@ versions without rows alone, and they are passed again. Never retries and never 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from threading import Lock
 from uuid import UUID
 
-from pyiceberg.catalog import Catalog
+from pyiceberg.catalog import TOKEN, Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
@@ -32,6 +34,9 @@ MERGE_MANIFESTS_ABOVE = 10
 """Every batch of every table adds a manifest, and each commit reads them all: merge them early."""
 KEEP_SNAPSHOTS = 20
 """The ledger's own history: without a bound, every commit would write a longer metadata file than the one before."""
+
+_ONE_AT_A_TIME = Lock()
+"""Where tables have tokens of their own: PyIceberg's REST catalog puts them into headers that its threads share."""
 
 
 def commit_rows(
@@ -67,7 +72,8 @@ def commit_rows(
         )
         updates = (*draft.updates, *updates, *_expired(table))
     try:
-        catalog.commit_table(table, requirements, updates)
+        with _ONE_AT_A_TIME if TOKEN in table.config else nullcontext():
+            catalog.commit_table(table, requirements, updates)
     except Exception as error:
         known = translate(error, f"table={'.'.join(table.name())}")
         if isinstance(known, ConfigurationError) and not isinstance(error, (NoSuchTableError, NoSuchNamespaceError)):

@@ -5,7 +5,6 @@ A file is written locally, then uploaded through the table's FileIO; until a com
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from pyiceberg.table import FileScanTask, Table
 from lakehouse.errors import DataError
 from lakehouse.iceberg import LiveFiles
 from lakehouse.merge.data_file import describe
+from lakehouse.table_files import upload
 
 COMPACT_ABOVE = 20
 """More small files than this in one partition are rewritten into one: each costs every later reader a request."""
@@ -59,8 +59,7 @@ class LocalFile:
             return None
         self._writer.close()
         uri = self._table.location_provider().new_data_location(f"{table_uuid}/{file_id}.parquet")
-        with self._path.open("rb") as source, self._table.io.new_output(uri).create() as target:
-            shutil.copyfileobj(source, target, 1 << 22)
+        upload(self._table.io, self._path, uri)
         described = describe(self._table, self._path, uri=uri, partition=(table_uuid,))
         self._path.unlink()
         return described

@@ -8,6 +8,7 @@ Never reads or writes a target.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -116,8 +117,9 @@ def _run(job: _Job) -> str:
         tables = {name: _open(job, name) for name in LEDGERS}
         behind = {name: table for name, table in tables.items() if job.start(table) < job.standing.version}
         staged = _stage(job, behind)
-        for name, table in behind.items():
-            _bring_up(job, name, table, staged[name])
+        with ThreadPoolExecutor(len(LEDGERS)) as pool:
+            # each table is a matter of its own: one that fails leaves the others to be brought up
+            [*pool.map(lambda name: _bring_up(job, name, behind[name], staged[name]), behind)]
     return OK
 
 

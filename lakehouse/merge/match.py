@@ -172,7 +172,6 @@ def file_changes(
     own: Mapping[int, DeletesOfFile],
     rule: MergeRule,
 ) -> tuple[FileChange, ...]:
-    """Make the temp table `dead` of what `matched` and `gone` say, and decide each file that has such a row."""
     """Make the temp table `dead` from `matched` and `gone`, and decide every file that it names by the rule.
 
     `own` are the delete files that belong to one data file alone; earlier deletes stand in the temp table `deleted`.

@@ -7,7 +7,6 @@ there is at most one per data file. Never commits.
 from __future__ import annotations
 
 import itertools
-import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from lakehouse.catalog import translated
 from lakehouse.errors import NotAvailable
 from lakehouse.iceberg import PATH_ID, POSITION_ID, data_file_range, only_data_file
 from lakehouse.merge.target_files import PARALLEL_READS, TargetFile, ahead
+from lakehouse.table_files import upload
 
 _FIELDS: list[Any] = [
     pa.field("file_path", pa.string(), nullable=False, metadata={"PARQUET:field_id": str(PATH_ID)}),
@@ -118,8 +118,8 @@ def write_deletes(table: Table, target: TargetFile, positions: Any, *, uri: str,
         compression="zstd",
         store_schema=False,
     )
-    with translated(f"file={uri}"), local.open("rb") as source, table.io.new_output(uri).create() as output:
-        shutil.copyfileobj(source, output, 1 << 22)
+    with translated(f"file={uri}"):
+        upload(table.io, local, uri)
     path, first, last = target.path, positions[0].as_py(), positions[-1].as_py()
     file = DataFile.from_args(
         content=DataFileContent.POSITION_DELETES,

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,9 +31,11 @@ from lakehouse.errors import NotAvailable
 from lakehouse.merge.layout import column_expression, identified
 from lakehouse.naming import quote_name, quote_text
 
-PARALLEL_READS = 4
+PARALLEL_READS = 8
+BYTES_AHEAD = 256 << 20
+"""So much of the target's rows, about, is in memory at a time, the rows that are kept left aside."""
 ROWS_AT_ONCE = 1 << 18
-FOOTERS_KEPT = 256
+OPENED_KEPT = 256
 _FIELD_ID = b"PARQUET:field_id"
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -60,55 +63,84 @@ class LocalFile:
 
 
 @dataclass(frozen=True, slots=True)
-class _Chunk:
-    """Consecutive row groups of an open file; `start` is the position of their first row."""
+class _Opened:
+    """A file's footer and, where threads can share it, its open stream: opening one costs a request."""
+
+    metadata: pq.FileMetaData
+    stream: pa.NativeFile | None
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Consecutive row groups of a file; `start` is the position of their first row."""
 
     target: TargetFile
     metadata: pq.FileMetaData
     groups: tuple[int, ...]
     start: int
 
+    @property
+    def rows(self) -> int:
+        return sum(self.metadata.row_group(group).num_rows for group in self.groups)
+
+
+class Look(Protocol):
+    """Says, in the reading threads, which rows of a chunk are wanted by the values of some of its columns."""
+
+    @property
+    def columns(self) -> Sequence[str]: ...
+
+    def __call__(self, chunk: Chunk, table: pa.Table) -> Any:
+        """An Arrow array of ascending row numbers in the chunk, or None for all; `table` has `columns`."""
+
 
 class TargetReader:
-    """Reads data files of one table as its schema has them now. Keeps the newest footers: files are read in steps."""
+    """Reads data files of one table as its schema has them now. Keeps the newest open: files are read in steps."""
 
     def __init__(self, table: Table) -> None:
         self.schema = table.schema()
         self._io = table.io
         self._mapping = table.name_mapping()
-        self._footers: dict[str, pq.FileMetaData] = {}
+        self._opened: dict[str, _Opened] = {}
 
     def scan(
-        self,
-        files: Sequence[TargetFile],
-        columns: Sequence[str],
-        look: Callable[[pa.Table], pa.Table] = lambda table: table,
+        self, files: Sequence[TargetFile], columns: Sequence[str], look: Look | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Batches of (__file, __pos, columns…) over whole files, each column with the table's name and type.
 
         `__pos` is the 0-based row in the file; deleted rows are there too. A column that a file lacks is NULL. `look`
-        sees the rows of one file at a time, in the reading threads, and says which of them are wanted.
+        says which rows are wanted.
         """
         fields = [self.schema.find_field(name) for name in columns]
-        types = [arrow_type(field.field_type) for field in fields]
-        shape = pa.schema(
-            [("__file", pa.int32()), ("__pos", pa.int64()), *((n, t) for n, t in zip(columns, types, strict=True))]
-        )
+        types = {field.name: arrow_type(field.field_type) for field in fields}
+        values: list[Any] = [pa.field(name, kind) for name, kind in types.items()]
+        shape = pa.schema([pa.field("__file", pa.int32()), pa.field("__pos", pa.int64()), *values])
 
-        def read(chunk: _Chunk) -> list[pa.RecordBatch]:
+        def read(chunk: Chunk) -> list[pa.RecordBatch]:
             names = _names_by_id(identified(chunk.metadata.schema.to_arrow_schema(), self._mapping))
-            found = [names.get(field.field_id) if names else field.name for field in fields]
-            table = self._read_groups(chunk, [name for name in found if name is not None])
-            arrays: list[Any] = [
-                typed(table.column(name), kind) if name in table.column_names else _nulls(table.num_rows, kind)
-                for name, kind in zip(found, types, strict=True)
-            ]
-            numbers = pa.repeat(pa.scalar(chunk.target.number, pa.int32()), table.num_rows)
-            positions = _positions(chunk.start, chunk.start + table.num_rows)
-            return look(pa.Table.from_arrays([numbers, positions, *arrays], schema=shape)).to_batches()
+            stored = {field.name: names.get(field.field_id) if names else field.name for field in fields}
+            constants = {name: _constant(chunk, stored[name]) for name in stored}
+            table = self._read_groups(chunk, [n for name, n in stored.items() if n and constants[name] is None])
+
+            def column(name: str, rows: pa.Table) -> Any:
+                if (value := constants[name]) is not None:
+                    return typed(_repeated(value, rows.num_rows), types[name])
+                if (own := stored[name]) is None or own not in table.column_names:
+                    return _nulls(rows.num_rows, types[name])
+                return typed(rows.column(own), types[name])
+
+            wanted = look(chunk, pa.table({name: column(name, table) for name in look.columns})) if look else None
+            if wanted is None:
+                wanted, rows = _positions(0, chunk.rows), table
+            else:
+                rows = table.take(wanted)
+            numbers = pa.repeat(pa.scalar(chunk.target.number, pa.int32()), len(wanted))
+            places: list[Any] = [numbers, pc.add(wanted, pa.scalar(chunk.start, pa.int64()))]
+            return pa.Table.from_arrays([*places, *(column(name, rows) for name in types)], schema=shape).to_batches()
 
         with ThreadPoolExecutor(PARALLEL_READS) as pool:
-            for batches in ahead(pool, read, self._chunks(pool, files)):
+            ids = {field.field_id for field in fields}
+            for batches in ahead(pool, read, self._chunks(pool, files), weigh=lambda chunk: self._weight(chunk, ids)):
                 yield from batches
 
     def rows_at(self, wanted: Sequence[tuple[TargetFile, Any]], columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -119,13 +151,12 @@ class TargetReader:
         positions = {target.number: rows for target, rows in wanted}
         ids = {self.schema.find_field(name).field_id for name in columns}
 
-        def read(chunk: _Chunk) -> pa.Table:
+        def read(chunk: Chunk) -> pa.Table:
             file_schema = identified(chunk.metadata.schema.to_arrow_schema(), self._mapping)
             names = _names_by_id(file_schema)
             there = set(file_schema.names)
             have = [n for i, n in names.items() if i in ids] if names else [n for n in columns if n in there]
-            rows = sum(chunk.metadata.row_group(g).num_rows for g in chunk.groups)
-            here = _between(positions[chunk.target.number], chunk.start, chunk.start + rows)
+            here = _between(positions[chunk.target.number], chunk.start, chunk.start + chunk.rows)
             table = self._read_groups(chunk, have).select(have).take(pc.subtract(here, chunk.start))
             numbers = pa.repeat(pa.scalar(chunk.target.number, pa.int32()), len(here))
             own = identified(table.schema, self._mapping)
@@ -135,9 +166,9 @@ class TargetReader:
         with ThreadPoolExecutor(PARALLEL_READS) as pool:
             chunks = self._chunks(pool, [target for target, _ in wanted])
             hit = (c for chunk in chunks for c in _hit_groups(chunk, positions[chunk.target.number]))
-            yield from _joined(ahead(pool, read, hit))
+            yield from _joined(ahead(pool, read, hit, weigh=lambda chunk: self._weight(chunk, ids)))
 
-    def _chunks(self, pool: ThreadPoolExecutor, files: Sequence[TargetFile]) -> Iterator[_Chunk]:
+    def _chunks(self, pool: ThreadPoolExecutor, files: Sequence[TargetFile]) -> Iterator[Chunk]:
         """Every file cut at row groups into pieces of bounded size; footers are read some files ahead."""
         for target, metadata in ahead(pool, lambda target: (target, self._footer(target)), files):
             groups: list[int] = []
@@ -146,27 +177,55 @@ class TargetReader:
                 groups.append(group)
                 rows += metadata.row_group(group).num_rows
                 if rows >= ROWS_AT_ONCE or group == metadata.num_row_groups - 1:
-                    yield _Chunk(target, metadata, tuple(groups), start)
+                    yield Chunk(target, metadata, tuple(groups), start)
                     start, rows, groups = start + rows, 0, []
 
     def _footer(self, target: TargetFile) -> pq.FileMetaData:
-        if (known := self._footers.get(target.path)) is not None:
-            return known
+        if (known := self._opened.get(target.path)) is not None:
+            return known.metadata
         _refuse_other_formats(target)
-        with translated(f"file={target.path}"), self._io.new_input(target.path).open() as stream:
-            metadata = pq.read_metadata(cast(IO[bytes], stream))
-        while len(self._footers) >= FOOTERS_KEPT:
-            self._footers.pop(next(iter(self._footers)), None)
-        self._footers[target.path] = metadata
+        with translated(f"file={target.path}"):
+            stream: Any = self._io.new_input(target.path).open()
+            metadata = pq.read_metadata(stream)
+        # other streams have one position for all who read
+        shared = stream if isinstance(stream, pa.NativeFile) and not isinstance(stream, pa.PythonFile) else None
+        if shared is None:
+            stream.close()
+        while len(self._opened) >= OPENED_KEPT:
+            self._opened.pop(next(iter(self._opened)), None)
+        self._opened[target.path] = _Opened(metadata, shared)
         return metadata
 
-    def _read_groups(self, chunk: _Chunk, columns: Sequence[str]) -> pa.Table:
+    def _read_groups(self, chunk: Chunk, columns: Sequence[str]) -> pa.Table:
+        """These columns of a chunk; without one, a column of NULLs that has its rows."""
         if not columns:
-            rows = sum(chunk.metadata.row_group(g).num_rows for g in chunk.groups)
-            return pa.table({"__none": pa.nulls(rows)})
-        with translated(f"file={chunk.target.path}"), self._io.new_input(chunk.target.path).open() as stream:
-            parquet = pq.ParquetFile(cast(IO[bytes], stream), metadata=chunk.metadata, pre_buffer=True)
+            return pa.table({"__none": pa.nulls(chunk.rows)})
+        with translated(f"file={chunk.target.path}"), self._stream(chunk.target) as stream:
+            parquet = pq.ParquetFile(stream, metadata=chunk.metadata, pre_buffer=True)
             return parquet.read_row_groups(list(chunk.groups), columns=list(columns), use_threads=False)
+
+    def _weight(self, chunk: Chunk, ids: Collection[int]) -> int:
+        """About how many bytes these columns of the chunk take in memory."""
+        names = _names_by_id(identified(chunk.metadata.schema.to_arrow_schema(), self._mapping))
+        wanted = {name for field_id, name in names.items() if field_id in ids}
+        columns = [
+            (group, number)
+            for number in range(chunk.metadata.num_columns)
+            if not names or chunk.metadata.schema.column(number).path.split(".")[0] in wanted
+            for group in chunk.groups
+        ]
+        encoded = (chunk.metadata.row_group(g).column(n).total_uncompressed_size for g, n in columns)
+        return max(sum(encoded), 8 * chunk.rows * len(columns) // len(chunk.groups))
+
+    @contextmanager
+    def _stream(self, target: TargetFile) -> Iterator[Any]:
+        """The stream that the file's footer was read from, or one of the caller's own."""
+        opened = self._opened.get(target.path)
+        if opened is not None and opened.stream is not None:
+            yield opened.stream
+            return
+        with self._io.new_input(target.path).open() as stream:
+            yield stream
 
 
 def copy_files(table: Table, files: Iterable[TargetFile], folder: Path) -> tuple[LocalFile, ...]:
@@ -214,7 +273,7 @@ def _select_layout(files: Sequence[LocalFile], schema: Schema) -> str:
     )
 
 
-def _hit_groups(chunk: _Chunk, positions: Any) -> Iterator[_Chunk]:
+def _hit_groups(chunk: Chunk, positions: Any) -> Iterator[Chunk]:
     """The part of a chunk whose row groups hold wanted rows, as runs of consecutive groups."""
     run: list[int] = []
     start = run_start = chunk.start
@@ -224,11 +283,11 @@ def _hit_groups(chunk: _Chunk, positions: Any) -> Iterator[_Chunk]:
             run_start = run_start if run else start
             run.append(group)
         elif run:
-            yield _Chunk(chunk.target, chunk.metadata, tuple(run), run_start)
+            yield Chunk(chunk.target, chunk.metadata, tuple(run), run_start)
             run = []
         start = end
     if run:
-        yield _Chunk(chunk.target, chunk.metadata, tuple(run), run_start)
+        yield Chunk(chunk.target, chunk.metadata, tuple(run), run_start)
 
 
 def _joined(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -245,15 +304,52 @@ def _joined(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(group)
 
 
-def ahead(pool: ThreadPoolExecutor, work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
-    """Results in order, with a bounded number of items under way."""
-    waiting: deque[Future[_Result]] = deque()
+def ahead(
+    pool: ThreadPoolExecutor,
+    work: Callable[[_Item], _Result],
+    items: Iterable[_Item],
+    *,
+    weigh: Callable[[_Item], int] = lambda _item: 0,
+) -> Iterator[_Result]:
+    """Results in order. Few items are under way, and together they weigh no more than BYTES_AHEAD: one alone may."""
+    waiting: deque[tuple[Future[_Result], int]] = deque()
+    weight = 0
     for item in items:
-        waiting.append(pool.submit(work, item))
-        if len(waiting) >= PARALLEL_READS:
-            yield waiting.popleft().result()
+        own = weigh(item)
+        while waiting and (len(waiting) >= PARALLEL_READS or weight + own > BYTES_AHEAD):
+            future, done = waiting.popleft()
+            weight -= done
+            yield future.result()
+        waiting.append((pool.submit(work, item), own))
+        weight += own
     while waiting:
-        yield waiting.popleft().result()
+        yield waiting.popleft()[0].result()
+
+
+def _constant(chunk: Chunk, column: str | None) -> pa.Scalar[Any] | None:
+    """The value of a flat column of whole numbers, dates or times that has one alone in the chunk, by its statistics.
+
+    A partition's own column and the landing date of a file are such columns: reading them would tell nothing new.
+    """
+    if column is None:
+        return None
+    metadata = chunk.metadata
+    kind = metadata.schema.to_arrow_schema().field(column).type
+    if not (pa.types.is_signed_integer(kind) or pa.types.is_date32(kind) or pa.types.is_timestamp(kind)):
+        return None
+    number = next(n for n in range(metadata.num_columns) if metadata.schema.column(n).path == column)
+    found = set()
+    for group in chunk.groups:
+        known: Any = metadata.row_group(group).column(number).statistics
+        if known is None or not (known.has_min_max and known.has_null_count) or known.null_count:
+            return None
+        if known.physical_type not in ("INT32", "INT64"):
+            return None
+        found |= {known.min_raw, known.max_raw}
+    if len(found) != 1:
+        return None
+    stored = pa.int32() if pa.types.is_date32(kind) else pa.int64()
+    return pa.array([*found], stored).cast(kind)[0]
 
 
 def typed(array: Any, kind: pa.DataType) -> Any:
@@ -269,6 +365,10 @@ def typed(array: Any, kind: pa.DataType) -> Any:
 def _between(positions: Any, low: int, high: int) -> Any:
     compute: Any = pc
     return positions.filter(compute.and_(compute.greater_equal(positions, low), compute.less(positions, high)))
+
+
+def _repeated(value: Any, count: int) -> Any:
+    return pa.repeat(value, count)
 
 
 def _nulls(count: int, kind: Any) -> Any:

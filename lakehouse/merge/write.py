@@ -7,7 +7,6 @@ stay invisible until the commit. Their statistics come from the written Parquet 
 
 from __future__ import annotations
 
-import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -32,6 +31,7 @@ from lakehouse.merge.position_deletes import write_deletes
 from lakehouse.merge.positions import positions_by_file
 from lakehouse.merge.target_files import PARALLEL_READS, LocalFile, TargetFile, copy_files, select_rows
 from lakehouse.naming import quote_name, quote_text
+from lakehouse.table_files import upload
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -42,6 +42,7 @@ TARGET_SIZE = "write.target-file-size-bytes"
 ROW_GROUP = 122_880
 """Rows of a row group as DuckDB writes them."""
 SMALL_AT_ONCE = 50
+_SAMPLE = 2048
 COMPRESSION_LEVEL = 1
 """Of zstd: the time that a higher level takes buys less than a tenth of the size."""
 
@@ -248,11 +249,14 @@ class _Session:
         if local:
             sources.append(self.survivors(local))
         rows = " union all by name ".join(sources)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        self.con.execute(
-            f"copy (select * from ({rows}) {self._order(rows, part)}) to {quote_text(str(folder))} "
-            f"({self._format()}, file_size_bytes {self._file_bytes()})"
-        )
+        folder.mkdir(parents=True, exist_ok=True)
+        several = self._bytes(rows) > self._file_bytes()
+        # DuckDB keeps the order of rows in one file alone, or where it sorts them itself
+        order = self._order(rows, part, in_place=not several)
+        place = f"{quote_text(str(folder))} ({self._format()}, file_size_bytes {self._file_bytes()})"
+        if not several:
+            place = f"{quote_text(str(folder / 'data.parquet'))} ({self._format()})"
+        self.con.execute(f"copy (select * from ({rows}) {order}) to {place}")
         for file in local:
             file.path.unlink()
         for path in self._finished(folder):
@@ -266,11 +270,19 @@ class _Session:
                 fix_lengths(path, self.table.schema(), compression_level=COMPRESSION_LEVEL)
                 yield path
 
-    def _order(self, rows: str, part: _Part) -> str:
-        """ORDER BY the key; nothing where the rows stand in its order, as exports often do: sorting costs a third."""
+    def _bytes(self, rows: str) -> int:
+        """At most so large are the rows as Parquet: as large as their text."""
+        ((count,),) = self.con.execute(f"select count(*) from ({rows})").fetchall()
+        sample = f"select length(r::varchar) as n from (select r from ({rows}) r limit {_SAMPLE})"
+        ((mean,),) = self.con.execute(f"select coalesce(avg(n), 0) from ({sample})").fetchall()
+        return int(count * mean)
+
+    def _order(self, rows: str, part: _Part, *, in_place: bool) -> str:
+        """ORDER BY the key; nothing where the rows stand in its order and stay in place, as exports often do: sorting
+        costs a third."""
         key = self._key()
-        ordered = not part.rewritten and part.fresh is not None and part.fresh.number is not None
-        if not key or ordered or not (part.rewritten or self._unsorted(key, rows)):
+        ordered = in_place and not part.rewritten and part.fresh is not None and part.fresh.number is not None
+        if not key or ordered or (in_place and not part.rewritten and not self._unsorted(key, rows)):
             return ""
         return f"order by {key}"
 
@@ -285,8 +297,8 @@ class _Session:
 
     def _upload(self, path: Path, name: str, partition: tuple[Any, ...]) -> DataFile:
         uri = self._uri(name)
-        with translated(f"file={uri}"), path.open("rb") as source, self.table.io.new_output(uri).create() as target:
-            shutil.copyfileobj(source, target, 1 << 22)
+        with translated(f"file={uri}"):
+            upload(self.table.io, path, uri)
         return describe(self.table, path, uri=uri, partition=partition)
 
     def delete(self, target: TargetFile, positions: Any) -> DataFile:

@@ -22,6 +22,7 @@ LAYERS = (
         "engines",
         "storage",
         "iceberg",
+        "table_files",
         "catalog",
         "create",
         "schema",
