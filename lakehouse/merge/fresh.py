@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MATERIALISE_ABOVE = 8
 """With more partitions than this the rows are stored with the number of theirs: each is scanned once per partition."""
+FEW_ROWS = 250_000
+"""Up to so many rows are stored in any case: they are asked for several times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +47,15 @@ class Fresh:
     key: str
     expressions: tuple[str, ...]
 
+    def stored(self) -> Fresh:
+        """The same rows, evaluated once."""
+        self.con.execute(f"create or replace temp table fresh_rows as {self.rows}")
+        return replace(self, rows=f"select {self.columns} from fresh_rows")
+
     def with_rows(self, more: str) -> Fresh:
         """These rows and those of `more`, which has the same columns."""
-        self.con.execute(f"create or replace temp table fresh_rows as {self.rows} union all by name {more}")
-        return replace(self, rows=f"select {self.columns} from fresh_rows")
+        self.con.execute(f"create or replace temp table more_rows as {self.rows} union all by name {more}")
+        return replace(self, rows=f"select {self.columns} from more_rows")
 
     def partitions(self) -> list[FreshPart]:
         """The partitions that have rows."""
@@ -105,7 +112,8 @@ def select_fresh(
     )
     columns = ", ".join(quote_name(name) for name in values)
     key = ", ".join(quote_name(name) for name in declaration.key)
-    return Fresh(con, rows, columns, key, tuple(partition_expressions(schema, table.spec())))
+    fresh = Fresh(con, rows, columns, key, tuple(partition_expressions(schema, table.spec())))
+    return fresh.stored() if match.counts.inserted + match.counts.updated <= FEW_ROWS else fresh
 
 
 def _values(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -64,9 +64,12 @@ class LocalFile:
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """A file's footer and, where threads can share it, its open stream: opening one costs a request."""
+    """A file's footer, its columns by field id (empty: it has no ids) and, where threads can share it, its open stream:
+    opening one costs a request."""
 
     metadata: pq.FileMetaData
+    schema: pa.Schema
+    names: Mapping[int, str]
     stream: pa.NativeFile | None
 
 
@@ -75,9 +78,13 @@ class Chunk:
     """Consecutive row groups of a file; `start` is the position of their first row."""
 
     target: TargetFile
-    metadata: pq.FileMetaData
+    opened: _Opened
     groups: tuple[int, ...]
     start: int
+
+    @property
+    def metadata(self) -> pq.FileMetaData:
+        return self.opened.metadata
 
     @property
     def rows(self) -> int:
@@ -117,7 +124,7 @@ class TargetReader:
         shape = pa.schema([pa.field("__file", pa.int32()), pa.field("__pos", pa.int64()), *values])
 
         def read(chunk: Chunk) -> list[pa.RecordBatch]:
-            names = _names_by_id(identified(chunk.metadata.schema.to_arrow_schema(), self._mapping))
+            names = chunk.opened.names
             stored = {field.name: names.get(field.field_id) if names else field.name for field in fields}
             constants = {name: _constant(chunk, stored[name]) for name in stored}
             table = self._read_groups(chunk, [n for name, n in stored.items() if n and constants[name] is None])
@@ -140,7 +147,7 @@ class TargetReader:
 
         with ThreadPoolExecutor(PARALLEL_READS) as pool:
             ids = {field.field_id for field in fields}
-            for batches in ahead(pool, read, self._chunks(pool, files), weigh=lambda chunk: self._weight(chunk, ids)):
+            for batches in ahead(pool, read, self._chunks(pool, files), weigh=lambda chunk: _weight(chunk, ids)):
                 yield from batches
 
     def rows_at(self, wanted: Sequence[tuple[TargetFile, Any]], columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -152,9 +159,7 @@ class TargetReader:
         ids = {self.schema.find_field(name).field_id for name in columns}
 
         def read(chunk: Chunk) -> pa.Table:
-            file_schema = identified(chunk.metadata.schema.to_arrow_schema(), self._mapping)
-            names = _names_by_id(file_schema)
-            there = set(file_schema.names)
+            names, there = chunk.opened.names, set(chunk.opened.schema.names)
             have = [n for i, n in names.items() if i in ids] if names else [n for n in columns if n in there]
             here = _between(positions[chunk.target.number], chunk.start, chunk.start + chunk.rows)
             table = self._read_groups(chunk, have).select(have).take(pc.subtract(here, chunk.start))
@@ -166,23 +171,24 @@ class TargetReader:
         with ThreadPoolExecutor(PARALLEL_READS) as pool:
             chunks = self._chunks(pool, [target for target, _ in wanted])
             hit = (c for chunk in chunks for c in _hit_groups(chunk, positions[chunk.target.number]))
-            yield from _joined(ahead(pool, read, hit, weigh=lambda chunk: self._weight(chunk, ids)))
+            yield from _joined(ahead(pool, read, hit, weigh=lambda chunk: _weight(chunk, ids)))
 
     def _chunks(self, pool: ThreadPoolExecutor, files: Sequence[TargetFile]) -> Iterator[Chunk]:
         """Every file cut at row groups into pieces of bounded size; footers are read some files ahead."""
-        for target, metadata in ahead(pool, lambda target: (target, self._footer(target)), files):
+        for target, opened in ahead(pool, lambda target: (target, self._open(target)), files):
             groups: list[int] = []
             start = rows = 0
+            metadata = opened.metadata
             for group in range(metadata.num_row_groups):
                 groups.append(group)
                 rows += metadata.row_group(group).num_rows
                 if rows >= ROWS_AT_ONCE or group == metadata.num_row_groups - 1:
-                    yield Chunk(target, metadata, tuple(groups), start)
+                    yield Chunk(target, opened, tuple(groups), start)
                     start, rows, groups = start + rows, 0, []
 
-    def _footer(self, target: TargetFile) -> pq.FileMetaData:
+    def _open(self, target: TargetFile) -> _Opened:
         if (known := self._opened.get(target.path)) is not None:
-            return known.metadata
+            return known
         _refuse_other_formats(target)
         with translated(f"file={target.path}"):
             stream: Any = self._io.new_input(target.path).open()
@@ -193,38 +199,25 @@ class TargetReader:
             stream.close()
         while len(self._opened) >= OPENED_KEPT:
             self._opened.pop(next(iter(self._opened)), None)
-        self._opened[target.path] = _Opened(metadata, shared)
-        return metadata
+        schema = identified(metadata.schema.to_arrow_schema(), self._mapping)
+        opened = self._opened[target.path] = _Opened(metadata, schema, _names_by_id(schema), shared)
+        return opened
 
     def _read_groups(self, chunk: Chunk, columns: Sequence[str]) -> pa.Table:
         """These columns of a chunk; without one, a column of NULLs that has its rows."""
         if not columns:
             return pa.table({"__none": pa.nulls(chunk.rows)})
-        with translated(f"file={chunk.target.path}"), self._stream(chunk.target) as stream:
+        with translated(f"file={chunk.target.path}"), self._stream(chunk) as stream:
             parquet = pq.ParquetFile(stream, metadata=chunk.metadata, pre_buffer=True)
             return parquet.read_row_groups(list(chunk.groups), columns=list(columns), use_threads=False)
 
-    def _weight(self, chunk: Chunk, ids: Collection[int]) -> int:
-        """About how many bytes these columns of the chunk take in memory."""
-        names = _names_by_id(identified(chunk.metadata.schema.to_arrow_schema(), self._mapping))
-        wanted = {name for field_id, name in names.items() if field_id in ids}
-        columns = [
-            (group, number)
-            for number in range(chunk.metadata.num_columns)
-            if not names or chunk.metadata.schema.column(number).path.split(".")[0] in wanted
-            for group in chunk.groups
-        ]
-        encoded = (chunk.metadata.row_group(g).column(n).total_uncompressed_size for g, n in columns)
-        return max(sum(encoded), 8 * chunk.rows * len(columns) // len(chunk.groups))
-
     @contextmanager
-    def _stream(self, target: TargetFile) -> Iterator[Any]:
+    def _stream(self, chunk: Chunk) -> Iterator[Any]:
         """The stream that the file's footer was read from, or one of the caller's own."""
-        opened = self._opened.get(target.path)
-        if opened is not None and opened.stream is not None:
-            yield opened.stream
+        if chunk.opened.stream is not None:
+            yield chunk.opened.stream
             return
-        with self._io.new_input(target.path).open() as stream:
+        with self._io.new_input(chunk.target.path).open() as stream:
             yield stream
 
 
@@ -283,11 +276,11 @@ def _hit_groups(chunk: Chunk, positions: Any) -> Iterator[Chunk]:
             run_start = run_start if run else start
             run.append(group)
         elif run:
-            yield Chunk(chunk.target, chunk.metadata, tuple(run), run_start)
+            yield Chunk(chunk.target, chunk.opened, tuple(run), run_start)
             run = []
         start = end
     if run:
-        yield Chunk(chunk.target, chunk.metadata, tuple(run), run_start)
+        yield Chunk(chunk.target, chunk.opened, tuple(run), run_start)
 
 
 def _joined(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -326,6 +319,16 @@ def ahead(
         yield waiting.popleft()[0].result()
 
 
+def _weight(chunk: Chunk, ids: Collection[int]) -> int:
+    """About how many bytes these columns of the chunk take in memory."""
+    names, metadata = chunk.opened.names, chunk.metadata
+    wanted = {name for field_id, name in names.items() if field_id in ids}
+    paths = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
+    columns = [n for n, path in enumerate(paths) if not names or path.partition(".")[0] in wanted]
+    sizes = (metadata.row_group(g).column(n).total_uncompressed_size for g in chunk.groups for n in columns)
+    return max(sum(sizes), 8 * chunk.rows * len(columns))
+
+
 def _constant(chunk: Chunk, column: str | None) -> pa.Scalar[Any] | None:
     """The value of a flat column of whole numbers, dates or times that has one alone in the chunk, by its statistics.
 
@@ -334,7 +337,7 @@ def _constant(chunk: Chunk, column: str | None) -> pa.Scalar[Any] | None:
     if column is None:
         return None
     metadata = chunk.metadata
-    kind = metadata.schema.to_arrow_schema().field(column).type
+    kind = chunk.opened.schema.field(column).type
     if not (pa.types.is_signed_integer(kind) or pa.types.is_date32(kind) or pa.types.is_timestamp(kind)):
         return None
     number = next(n for n in range(metadata.num_columns) if metadata.schema.column(n).path == column)

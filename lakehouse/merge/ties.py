@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 CHEAP_SHARE = 0.25
 """Columns that together make up to this share of the compared bytes are read in the first round."""
+TOGETHER_UP_TO = 32 << 20
+"""So many bytes of dear columns are read with the cheap ones: asking a second time would take longer."""
 _STAGED = "(select rowid as __row_id, * from staged) s on s.__row_id = t.__row_id"
 
 
@@ -178,7 +180,8 @@ def _by_size(
         if budget < 0:
             break
         cheap.append(name)
-    if not cheap or len(cheap) == len(names):
+    dear = sum(sizes[name] for name in names if name not in cheap)
+    if not cheap or dear <= TOGETHER_UP_TO:
         return names, []
     return cheap, [name for name in names if name not in cheap]
 

@@ -42,7 +42,6 @@ TARGET_SIZE = "write.target-file-size-bytes"
 ROW_GROUP = 122_880
 """Rows of a row group as DuckDB writes them."""
 SMALL_AT_ONCE = 50
-_SAMPLE = 2048
 COMPRESSION_LEVEL = 1
 """Of zstd: the time that a higher level takes buys less than a tenth of the size."""
 
@@ -249,14 +248,13 @@ class _Session:
         if local:
             sources.append(self.survivors(local))
         rows = " union all by name ".join(sources)
-        folder.mkdir(parents=True, exist_ok=True)
-        several = self._bytes(rows) > self._file_bytes()
-        # DuckDB keeps the order of rows in one file alone, or where it sorts them itself
-        order = self._order(rows, part, in_place=not several)
-        place = f"{quote_text(str(folder))} ({self._format()}, file_size_bytes {self._file_bytes()})"
-        if not several:
-            place = f"{quote_text(str(folder / 'data.parquet'))} ({self._format()})"
-        self.con.execute(f"copy (select * from ({rows}) {order}) to {place}")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # also where they were staged in order: joins mix the row groups of rows that they pass on
+        order = f"order by {key}" if (key := self._key()) else ""
+        self.con.execute(
+            f"copy (select * from ({rows}) {order}) to {quote_text(str(folder))} "
+            f"({self._format()}, file_size_bytes {self._file_bytes()})"
+        )
         for file in local:
             file.path.unlink()
         for path in self._finished(folder):
@@ -269,27 +267,6 @@ class _Session:
             if pq.read_metadata(path).num_rows:
                 fix_lengths(path, self.table.schema(), compression_level=COMPRESSION_LEVEL)
                 yield path
-
-    def _bytes(self, rows: str) -> int:
-        """At most so large are the rows as Parquet: as large as their text."""
-        ((count,),) = self.con.execute(f"select count(*) from ({rows})").fetchall()
-        sample = f"select length(r::varchar) as n from (select r from ({rows}) r limit {_SAMPLE})"
-        ((mean,),) = self.con.execute(f"select coalesce(avg(n), 0) from ({sample})").fetchall()
-        return int(count * mean)
-
-    def _order(self, rows: str, part: _Part, *, in_place: bool) -> str:
-        """ORDER BY the key; nothing where the rows stand in its order and stay in place, as exports often do: sorting
-        costs a third."""
-        key = self._key()
-        ordered = in_place and not part.rewritten and part.fresh is not None and part.fresh.number is not None
-        if not key or ordered or (in_place and not part.rewritten and not self._unsorted(key, rows)):
-            return ""
-        return f"order by {key}"
-
-    def _unsorted(self, key: str, rows: str) -> bool:
-        pairs = f"select row({key}) as k, lag(row({key})) over () as before from ({rows})"
-        ((found,),) = self.con.execute(f"select exists (select 1 from ({pairs}) where k < before)").fetchall()
-        return bool(found)
 
     def _file_bytes(self) -> int:
         text = self.table.properties.get(TARGET_SIZE, "")

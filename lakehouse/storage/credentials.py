@@ -7,10 +7,13 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import boto3
 from botocore.exceptions import BotoCoreError
+from botocore.loaders import Loader
+from botocore.session import Session, get_session
 from obstore.auth.boto3 import Boto3CredentialProvider
 
 from lakehouse.errors import ConfigurationError
@@ -86,11 +89,31 @@ def _session(env: Mapping[str, str]) -> boto3.Session:
         if not (secret := env.get("AWS_SECRET_ACCESS_KEY")):
             raise ConfigurationError("AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY")
         return boto3.Session(
-            aws_access_key_id=key, aws_secret_access_key=secret, aws_session_token=env.get("AWS_SESSION_TOKEN")
+            aws_access_key_id=key,
+            aws_secret_access_key=secret,
+            aws_session_token=env.get("AWS_SESSION_TOKEN"),
+            botocore_session=_quick_session(),
         )
     if (profile := env.get("AWS_PROFILE")) and _differs(env, "AWS_PROFILE"):
-        return boto3.Session(profile_name=profile)
-    return boto3.Session()
+        return boto3.Session(profile_name=profile, botocore_session=_quick_session())
+    return boto3.Session(botocore_session=_quick_session())
+
+
+def _quick_session() -> Session:
+    session = get_session()
+    found = session.get_config_variable("data_path")
+    paths = [Path(path).expanduser() for path in found.split(os.pathsep)] if found else []
+    session.register_component("data_loader", _Models(extra_search_paths=[str(path) for path in paths]))
+    return session
+
+
+class _Models(Loader):
+    """Takes every folder of botocore's data for a service. It would look into each of its four hundred for a model
+    before it loads the one that is asked for, and that takes longer than a load with nothing to do should."""
+
+    def list_available_services(self, type_name: str) -> list[str]:  # noqa: ARG002
+        folders = [Path(path) for path in self.search_paths]
+        return sorted({found.name for folder in folders if folder.is_dir() for found in folder.iterdir()})
 
 
 def _differs(env: Mapping[str, str], *names: str) -> bool:

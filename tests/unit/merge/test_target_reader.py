@@ -1,0 +1,100 @@
+"""Target files are read right where statistics spare a column, in every chunk, and written in the order of the key."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.types import DateType, IntegerType, LongType, NestedField, StringType, TimestamptzType
+
+from lakehouse.iceberg import live_files
+from lakehouse.merge import target_files
+from lakehouse.merge.target_files import Chunk, TargetFile, TargetReader
+
+SCHEMA = Schema(
+    NestedField(1, "id", LongType()),
+    NestedField(2, "day", DateType()),
+    NestedField(3, "at", TimestamptzType()),
+    NestedField(4, "few", IntegerType()),
+    NestedField(5, "text", StringType()),
+)
+ARROW = pa.schema(
+    [("id", pa.int64()), ("day", pa.date32()), ("at", pa.timestamp("us", "UTC")), ("few", pa.int32()), ("text", "str")]
+)
+COLUMNS = ["text", "few", "at", "day", "id"]
+EARLY = datetime(1900, 1, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    catalog = SqlCatalog("t", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/warehouse")
+    catalog.create_namespace("db")
+    return catalog.create_table("db.t", SCHEMA, properties={"write.parquet.row-group-limit": "4"})
+
+
+def fill(table: Table, **values: Any) -> list[TargetFile]:
+    columns = [pa.array(values.get(field.name, [None] * 10), field.type) for field in ARROW]
+    table.append(pa.Table.from_arrays(columns, schema=ARROW))
+    return [TargetFile(n, e.data_file) for n, e in enumerate(live_files(table, table.current_snapshot()).data)]
+
+
+def rows(batches: Any) -> list[dict[str, Any]]:
+    return pa.Table.from_batches(list(batches)).sort_by([("__file", "ascending"), ("__pos", "ascending")]).to_pylist()
+
+
+@pytest.mark.parametrize("at_once", [1, 5, 1 << 18])
+def test_constants_of_a_chunk_nulls_and_changes_come_out_as_stored(
+    table: Table, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target_files, "ROWS_AT_ONCE", at_once)
+    stored: dict[str, list[Any]] = {
+        "id": list(range(-5, 5)),
+        "day": [date(1960, 2, 3)] * 10,
+        "at": [EARLY] * 4 + [None] * 4 + [EARLY] * 2,
+        "few": [7] * 4 + [7, 7, 7, 8] + [8, None],
+        "text": [*"abcdefghij"],
+    }
+    files = fill(table, **stored)
+    assert pq.ParquetFile(files[0].path.removeprefix("file://")).metadata.num_row_groups == 3
+    found = rows(TargetReader(table).scan(files, COLUMNS))
+    assert [(row["__file"], row["__pos"]) for row in found] == [(0, pos) for pos in range(10)]
+    assert {name: [row[name] for row in found] for name in stored} == stored
+
+
+def test_a_constant_column_is_not_read(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = fill(table, id=list(range(10)), day=[date(2026, 1, 1)] * 10, few=[3] * 10)
+    reader, asked = TargetReader(table), []
+    read = reader._read_groups
+    monkeypatch.setattr(reader, "_read_groups", lambda chunk, columns: asked.append(columns) or read(chunk, columns))
+    found = rows(reader.scan(files, ["id", "day", "few"]))
+    assert asked == [["id"]]
+    assert {(row["day"], row["few"]) for row in found} == {(date(2026, 1, 1), 3)}
+
+
+class Odd:
+    columns = ("day", "id")
+
+    def __call__(self, chunk: Chunk, table: pa.Table) -> Any:
+        assert table.column_names == ["day", "id"]
+        return pa.array([n for n, key in enumerate(table.column("id").to_pylist()) if key % 2], pa.int64())
+
+
+def test_a_look_sees_constants_and_says_which_rows_come(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target_files, "ROWS_AT_ONCE", 4)
+    files = fill(table, id=list(range(10)), day=[date(2026, 1, 1)] * 10, text=[*"abcdefghij"])
+    found = rows(TargetReader(table).scan(files, ["text", "id", "day"], Odd()))
+    assert [(r["__pos"], r["text"], r["id"]) for r in found] == [(n, "abcdefghij"[n], n) for n in (1, 3, 5, 7, 9)]
+
+
+def test_no_more_than_the_bound_is_under_way_but_one_always_is(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target_files, "ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(target_files, "BYTES_AHEAD", 1)
+    files = fill(table, id=list(range(10)))
+    assert [row["id"] for row in rows(TargetReader(table).scan(files, ["id"]))] == list(range(10))
