@@ -126,7 +126,7 @@ class Model:
         """Upsert by key; then vanish the keys absent from `truth`, or from the new version of a retracted object.
 
         `truth` are the keys of a snapshot's newest date, which is read as a whole. Without a new object in that date
-        the table has its keys already (`settled`), and rows of older dates bring no other ones.
+        the table has its keys already (`settled`): rows of older dates bring no other ones, and retract none.
         """
         before = {r.key: r for r in self.rows}
         keys = {r.key for r in staged}
@@ -139,10 +139,11 @@ class Model:
             else:
                 verdict = self._merge_row(row, after)
             counts[verdict] += 1
+        retracted = again if self.rules.retract and settled is None else set()
         vanished = {
             key
             for key, old in before.items()
-            if (truth is not None and key not in truth) or (self.rules.retract and old.uri in again and key not in keys)
+            if (truth is not None and key not in truth) or (old.uri in retracted and key not in keys)
         }
         self.rows = [row for key, row in after.items() if key not in vanished]
         superseded = len(staged) - len(winners)

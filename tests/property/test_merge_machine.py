@@ -374,6 +374,7 @@ class Snapshots(MergeMachine):
             mode=st.just("snapshot"),
             order=st.sampled_from(["column", "arrival", "none"]),
             deletes=DELETES,
+            retract=st.booleans(),
         )
     )
 
