@@ -41,8 +41,8 @@ ADOPT = "adopt"
 @dataclass(frozen=True, slots=True)
 class Adoption:
     """What an adoption did, or would do. `state`: committed; nothing_to_do where the table is ours already, and for a
-    dry run. `baseline` counts the live rows that were there, `removed` those that went as surplus of a doubled key;
-    `changes` are the table's, in words, `carried` its columns that are not declared."""
+    dry run. `baseline` counts the live rows that were there (None: it is taken over already), `removed` those that went
+    as surplus of a doubled key; `changes` are the table's, in words, `carried` its columns that are not declared."""
 
     table: str
     context: str
@@ -50,7 +50,7 @@ class Adoption:
     dry_run: bool
     bookmark_version: int
     snapshot_id: int | None
-    baseline: int
+    baseline: int | None
     removed: int = 0
     changes: tuple[str, ...] = ()
     carried: tuple[str, ...] = ()
@@ -179,7 +179,7 @@ def _ours_already(request: _Request, position: Position) -> Adoption:
         dry_run=request.dry_run,
         bookmark_version=position.bookmark.version,
         snapshot_id=tag.snapshot_id if tag else None,
-        baseline=0,
+        baseline=None,
         warnings=("the table is loaded by this bookmark already: there is nothing to adopt",),
         next=f"lakehouse load {request.declaration.table}",
     )

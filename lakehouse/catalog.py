@@ -18,6 +18,7 @@ from botocore.session import Session as ClientSession
 from pyiceberg.catalog import BOTOCORE_SESSION, Catalog, load_catalog
 from pyiceberg.exceptions import (
     AuthorizationExpiredError,
+    BadRequestError,
     CommitFailedException,
     ForbiddenError,
     NoSuchIcebergTableError,
@@ -173,6 +174,11 @@ def translate(error: BaseException, subject: str) -> LakehouseError | None:
         return ConfigurationError(f"{subject}: {text}")
     if isinstance(error, CommitFailedException):
         return Conflict(f"{subject}: somebody else changed it first: {text}")
+    if isinstance(error, BadRequestError):
+        return ConfigurationError(
+            f"{subject}: the catalog refuses the request: {text}",
+            next="compare partition_by, location and table_properties of the declaration with what the catalog allows",
+        )
     if isinstance(error, RESTError):
         if re.search(r"NoSuch(Namespace|Warehouse|Bucket)|warehouse .*not found", text):
             return ConfigurationError(f"{subject}: the catalog does not know what the configuration names: {text}")

@@ -7,7 +7,7 @@ updates `lakehouse.publish` commits together with the rows. Everything else is r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -96,6 +96,7 @@ def fit_table(declaration: Declaration, table: Table) -> Fit:
     found = _Comparison()
     carried = _compare_columns(declaration, schema, found)
     properties = _compare_table(declaration, table, found)
+    found.faults += _lost(declaration, table, {path[0] for path, _ in found.added})
     if found.faults:
         raise DeclarationError(
             f"table {declaration.table} does not fit its declaration: {'; '.join(found.faults)}",
@@ -190,6 +191,20 @@ def _compare_columns(declaration: Declaration, schema: Schema, found: _Compariso
         else:
             found.added.append(((name,), kind))
     return tuple(f.name for f in carried)
+
+
+def _lost(declaration: Declaration, table: Table, missing: Collection[str]) -> Iterator[str]:
+    """Columns of ours that the table had and has no more. Added again they would be empty, and rows of old files,
+    replaced dates and deleted keys would be taken for others' and doubled or shown again."""
+    had = {f.name for schema in table.metadata.schemas for f in schema.fields}
+    have = {f.name for f in table.schema().fields}
+    asked = declaration.arrival or declaration.write != "upsert" or declaration.source.on_overwrite == "retract"
+    for name in (*LINEAGE, DELETED_AT):
+        if name in missing and name in had and (name == DELETED_AT or asked or have & set(LINEAGE)):
+            yield (
+                f"column {name} of the loader is gone from the table, by a rename or a drop: rename it back, or roll "
+                "the table back to before it went"
+            )
 
 
 def _compare_requirement(name: str, have: NestedField, required: set[str], found: _Comparison) -> None:

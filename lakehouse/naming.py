@@ -26,6 +26,9 @@ LINEAGE = {
 }
 """Lineage columns of the target, in order, with their types."""
 
+TARGET_FILE_BYTES = "write.target-file-size-bytes"
+MERGE_MODE = "write.merge.mode"
+MERGE_MODES = ("copy-on-write", "merge-on-read")
 REWRITE_RATIO = "lakehouse.merge.rewrite-ratio"
 SMALL_FILE_BYTES = "lakehouse.merge.small-file-bytes"
 """Table properties that tune the choice between rewriting a file and deleting positions in it."""

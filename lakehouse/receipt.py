@@ -130,6 +130,16 @@ class ReceiptBuilder:
             "quarantined": count(Decision.QUARANTINED) if not self._error else _quarantined(done),
         }
 
+    def _after_a_gate(self, result: BatchResult) -> str:
+        table = self._declaration.table
+        failed = [gate.name for gate in result.gates if not gate.passed]
+        if failed == ["max_rejected_ratio"]:
+            return f"lakehouse rejects show {table} --batch {result.task.batch_id}"
+        return (
+            f"look at the files of batch {result.task.batch_id}; correct them, or {', '.join(failed)} in "
+            f"{self._declaration.path}; then lakehouse load {table}"
+        )
+
     def _verdict(self) -> tuple[State, int, str, str]:
         table = self._declaration.table
         if self._error is not None:
@@ -137,7 +147,7 @@ class ReceiptBuilder:
             return state, self._error.exit_code, self._error.message, self._error.next
         last = self._results[-1] if self._results else None
         if last is not None and last.state is State.BLOCKED:
-            return State.BLOCKED, 1, last.detail, f"lakehouse rejects show {table} --batch {last.task.batch_id}"
+            return State.BLOCKED, 1, last.detail, self._after_a_gate(last)
         done = [r for r in self._results if r.state is State.COMMITTED]
         state = State.COMMITTED if done else State.NOTHING_TO_DO
         if self._failed:

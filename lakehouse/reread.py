@@ -40,10 +40,12 @@ def reread_equations(
 ) -> list[Equation]:
     """Stage the latest consumed version of every object (of one date) again and match it with the snapshot.
 
-    Objects whose landing file was overwritten or removed since are counted as not readable. Objects that were read
-    under an older declaration are left out: they may stage differently now.
+    Objects whose landing file was overwritten or removed since are counted as not readable. Left out are objects that
+    were read under an older declaration, for they may stage differently now; in a snapshot those before its newest
+    complete date, which is the whole truth; with retract those read before the last retraction, for nothing keeps which
+    keys it took.
     """
-    wanted = _wanted(declaration, position, landing_date)
+    wanted = _wanted(declaration, position, landing_date, services)
     root, _ = split_uri(declaration.source.uri)
     staged = stage_objects(
         con,
@@ -118,12 +120,22 @@ def _table(position: Position) -> Table:
     return position.target.table
 
 
-def _wanted(declaration: Declaration, position: Position, landing_date: date | None) -> list[ObjectDecision]:
+def _wanted(
+    declaration: Declaration, position: Position, landing_date: date | None, services: Services
+) -> list[ObjectDecision]:
+    bookmark = position.bookmark
+    first = _last_retraction(position, services) if declaration.source.on_overwrite == "retract" else 0
+    settled = bookmark.settled_date if declaration.write == "snapshot" else None
+
     def fits(item: SeenObject) -> bool:
         dated = landing_date is None or item.landing_date == landing_date
-        return dated and item.decision is Decision.CONSUMED and item.declaration == declaration.hash
+        consumed = item.decision is Decision.CONSUMED and item.declaration == declaration.hash
+        claims = item.bookmark_version >= first and (
+            settled is None or item.landing_date is None or item.landing_date >= settled
+        )
+        return dated and consumed and claims
 
-    seen = sorted(filter(fits, position.bookmark.seen.values()), key=lambda s: s.object.uri)
+    seen = sorted(filter(fits, bookmark.seen.values()), key=lambda s: s.object.uri)
     if declaration.write == "replace_partition":
         # what a date holds came in one batch; objects of older ones were left out with the operator's leave
         latest: dict[date | None, int] = {}
@@ -131,6 +143,12 @@ def _wanted(declaration: Declaration, position: Position, landing_date: date | N
             latest[item.landing_date] = max(latest.get(item.landing_date, 0), item.bookmark_version)
         seen = [item for item in seen if item.bookmark_version == latest[item.landing_date]]
     return [ObjectDecision(s.object, s.landing_date, Decision.PLANNED, "reread") for s in seen]
+
+
+def _last_retraction(position: Position, services: Services) -> int:
+    """The newest version that took keys out of the table because an object has them no more; 0 without one."""
+    manifests = (manifest for manifest, _ in walk(services.state, position.bookmark.head))
+    return next((m.bookmark_version for m in manifests if m.rows.vanished), 0)
 
 
 def _stored_rows(position: Position, services: Services, identities: set[tuple[str, str, str | None]]) -> RowCounts:

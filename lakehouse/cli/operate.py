@@ -94,7 +94,7 @@ def _print_adoption(found: Adoption) -> None:
             "state": _state(found.state.value, found.dry_run),
             "bookmark": f"{found.context} version {found.bookmark_version}",
             "snapshot": found.snapshot_id,
-            "baseline": f"{found.baseline:,} rows",
+            "baseline": "as it was taken over" if found.baseline is None else f"{found.baseline:,} rows",
             "removed": f"{found.removed:,} rows of doubled keys",
             "changes": "; ".join(found.changes) or "none",
             "carried": ", ".join(found.carried) or "none",

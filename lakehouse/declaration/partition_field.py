@@ -21,6 +21,7 @@ _FITS: dict[str, tuple[str, ...]] = {
 TRANSFORMS = ("identity", *_FITS)
 TIME_TRANSFORMS = ("year", "month", "day", "hour")
 _WITH_WIDTH = ("bucket", "truncate")
+WIDEST = 2**31 - 1
 _CALL = re.compile(r"(?P<transform>\w+)\(\s*(?:(?P<width>\d+)\s*,\s*)?(?P<source>[^(),]+?)\s*\)")
 
 
@@ -63,6 +64,8 @@ def parse_partition_field(text: str) -> PartitionField:
     if (transform in _WITH_WIDTH) != bool(width):
         needs = "a width above 0, such as truncate(4, name)" if transform in _WITH_WIDTH else "no width"
         raise ValueError(f"expected {transform} with {needs}")
+    if width is not None and width > WIDEST:
+        raise ValueError(f"expected a width up to {WIDEST}, which is all that Iceberg holds")
     return PartitionField(call["source"], transform, width)
 
 

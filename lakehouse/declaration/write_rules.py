@@ -12,7 +12,7 @@ from typing import Any
 from lakehouse.declaration.fields import show
 from lakehouse.declaration.problem import Finding
 from lakehouse.declaration.yaml_source import Substituted, scalar
-from lakehouse.naming import REWRITE_RATIO, SMALL_FILE_BYTES
+from lakehouse.naming import MERGE_MODE, MERGE_MODES, REWRITE_RATIO, SMALL_FILE_BYTES, TARGET_FILE_BYTES
 
 MODES = ("upsert", "snapshot", "replace_partition", "append")
 KEYED = ("upsert", "snapshot")
@@ -107,6 +107,10 @@ def _properties(given: object) -> Iterator[Finding]:
         elif name in (REWRITE_RATIO, SMALL_FILE_BYTES):
             if isinstance(value, str) and not re.fullmatch(r"\d+(\.\d+)?", value):
                 yield Finding(place, f"got {show(value)}; expected a number from 0 on, in quotes")
+        elif name == TARGET_FILE_BYTES and isinstance(value, str) and not re.fullmatch(r"[1-9]\d*", value):
+            yield Finding(place, f"got {show(value)}; expected a number of bytes from 1 on, in quotes")
+        elif name == MERGE_MODE and isinstance(value, str) and value not in MERGE_MODES:
+            yield Finding(place, f"got {show(value)}; expected {' or '.join(MERGE_MODES)}")
         elif name.startswith(("lakehouse.", "encryption.")):
             owner = (
                 "lakehouse keeps its names for itself" if name.startswith("lakehouse.") else "files are not encrypted"

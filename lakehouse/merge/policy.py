@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakehouse.errors import ConfigurationError
-from lakehouse.naming import REWRITE_RATIO, SMALL_FILE_BYTES
+from lakehouse.naming import MERGE_MODE, REWRITE_RATIO, SMALL_FILE_BYTES
 
-MODE = "write.merge.mode"
 """Iceberg's own table property: copy-on-write or merge-on-read; without it each file is decided by its dead rows."""
 DEFAULT_RATIO = 0.25
 """Position deletes make a batch cheap and every later read dearer. Up to a quarter of dead rows a full scan reads at
@@ -49,13 +48,13 @@ class MergeRule:
 
 def merge_rule(properties: Mapping[str, str], *, format_version: int) -> MergeRule:
     """The rule of a table. Raises ConfigurationError for a property that is no number."""
-    mode = properties.get(MODE, "")
+    mode = properties.get(MERGE_MODE, "")
     if format_version < 2:
         return MergeRule(0.0, 0, "rewrite every file with a dead row: format version 1 has no delete files")
     if mode == "copy-on-write":
-        return MergeRule(0.0, 0, f"rewrite every file with a dead row: {MODE}={mode}")
+        return MergeRule(0.0, 0, f"rewrite every file with a dead row: {MERGE_MODE}={mode}")
     if mode == "merge-on-read":
-        return MergeRule(math.inf, 0, f"position deletes in every file with a dead row: {MODE}={mode}")
+        return MergeRule(math.inf, 0, f"position deletes in every file with a dead row: {MERGE_MODE}={mode}")
     ratio = _number(properties, REWRITE_RATIO, DEFAULT_RATIO)
     small = int(_number(properties, SMALL_FILE_BYTES, DEFAULT_SMALL_BYTES))
     return MergeRule(ratio, small, f"rewrite a file from {ratio:.0%} dead rows or below {small} bytes, else delete")

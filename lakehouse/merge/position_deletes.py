@@ -33,7 +33,7 @@ _FIELDS: list[Any] = [
     pa.field("pos", pa.int64(), nullable=False, metadata={"PARQUET:field_id": str(POSITION_ID)}),
 ]
 _SCHEMA = pa.schema(_FIELDS)
-_PLAIN_FIELDS: list[Any] = [("file_path", pa.string()), ("pos", pa.int64())]
+_PLAIN_FIELDS: list[Any] = [("file_path", pa.string()), ("pos", pa.int64()), ("own", pa.bool_())]
 _PLAIN = pa.schema(_PLAIN_FIELDS)
 
 
@@ -63,11 +63,12 @@ def refuse_equality_deletes(table: str, deletes: Sequence[ManifestEntry]) -> Non
 def read_deleted(
     con: duckdb.DuckDBPyConnection, io: FileIO, deletes: Sequence[ManifestEntry], reached: Sequence[TargetFile]
 ) -> dict[int, DeletesOfFile]:
-    """Make the temp table `deleted` (__file, __pos) of the rows of `reached` that are deleted already.
+    """Make the temp table `deleted` (__file, __pos, __own) of the rows of `reached` that are deleted already.
 
-    Returns the delete files that belong to one file of `reached` alone, by its number.
+    Returns the delete files that belong to one file of `reached` alone, by its number; `__own` rows stand in one of
+    them, the others in delete files of several data files.
     """
-    con.execute("create or replace temp table deleted (__file int, __pos bigint)")
+    con.execute("create or replace temp table deleted (__file int, __pos bigint, __own boolean)")
     numbers = {target.path: target.number for target in reached}
     own: dict[int, DeletesOfFile] = {}
     wanted: list[DataFile] = []
@@ -94,8 +95,9 @@ def _fill(con: duckdb.DuckDBPyConnection, io: FileIO, files: Sequence[DataFile],
         batches = itertools.chain.from_iterable(ahead(pool, lambda file: _read(io, file), files))
         con.register("found_deletes", pa.RecordBatchReader.from_batches(_PLAIN, batches))
         con.execute(
-            "create or replace temp table deleted as select distinct k.number as __file, f.pos as __pos "
-            "from found_deletes f join known_files k using (file_path)"
+            "create or replace temp table deleted as "
+            "select k.number as __file, f.pos as __pos, bool_or(f.own) as __own "
+            "from found_deletes f join known_files k using (file_path) group by all"
         )
     con.unregister("found_deletes")
     con.unregister("known_files")
@@ -104,7 +106,8 @@ def _fill(con: duckdb.DuckDBPyConnection, io: FileIO, files: Sequence[DataFile],
 def _read(io: FileIO, file: DataFile) -> list[pa.RecordBatch]:
     with translated(f"file={file.file_path}"), io.new_input(file.file_path).open() as stream:
         found = pq.ParquetFile(cast(IO[bytes], stream)).read(columns=["file_path", "pos"])
-    return found.cast(_PLAIN).to_batches()
+    own = pa.repeat(pa.scalar(only_data_file(file) is not None), found.num_rows)
+    return found.append_column("own", own).cast(_PLAIN).to_batches()
 
 
 def write_deletes(table: Table, target: TargetFile, positions: Any, *, uri: str, folder: Path) -> DataFile:

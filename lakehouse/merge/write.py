@@ -30,7 +30,7 @@ from lakehouse.merge.policy import Fate
 from lakehouse.merge.position_deletes import write_deletes
 from lakehouse.merge.positions import positions_by_file
 from lakehouse.merge.target_files import PARALLEL_READS, LocalFile, TargetFile, copy_files, select_rows
-from lakehouse.naming import quote_name, quote_text
+from lakehouse.naming import TARGET_FILE_BYTES, quote_name, quote_text
 from lakehouse.table_files import upload
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 FILE_BYTES = 256 << 20
 """Size that data files aim at unless the table says otherwise."""
-TARGET_SIZE = "write.target-file-size-bytes"
 ROW_GROUP = 122_880
 """Rows of a row group as DuckDB writes them."""
 SMALL_AT_ONCE = 50
@@ -141,7 +140,7 @@ def _positions(con: duckdb.DuckDBPyConnection, match: Match) -> Iterator[tuple[T
     again = ", ".join(str(number) for number, change in left.items() if change.deletes.paths) or "null"
     places = (
         f"select __file, __pos from dead where __file in ({numbers}) "
-        f"union all select __file, __pos from deleted where __file in ({again})"
+        f"union all select __file, __pos from deleted where __file in ({again}) and __own"
     )
     for group in positions_by_file(con, places, {number: change.target for number, change in left.items()}):
         yield from group
@@ -269,7 +268,7 @@ class _Session:
                 yield path
 
     def _file_bytes(self) -> int:
-        text = self.table.properties.get(TARGET_SIZE, "")
+        text = self.table.properties.get(TARGET_FILE_BYTES, "")
         return int(text) if text.isdecimal() and int(text) else FILE_BYTES
 
     def _upload(self, path: Path, name: str, partition: tuple[Any, ...]) -> DataFile:

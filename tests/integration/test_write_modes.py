@@ -137,6 +137,19 @@ def test_a_late_older_date_does_not_bring_a_vanished_key_back(make: Make) -> Non
     proves(lake)
 
 
+def test_a_key_that_was_away_comes_back_as_the_newest_date_has_it(make: Make) -> None:
+    """Its earlier version claimed to be newer: that date is no truth any more, and nothing to be proved."""
+    lake = make("snapshot", f"{KEYED}\n  max_deleted_ratio: 1.0")
+    lake.put(DAY_1, "a.csv", csv((1, "1.00", 9), (2, "2.00", 1)))
+    good(lake.load())
+    lake.put(DAY_2, "a.csv", csv((2, "2.00", 1)))
+    assert good(lake.load()).rows.vanished == 1
+    lake.put(DAY_3, "a.csv", csv((1, "1.50", 5), (2, "2.00", 1)))
+    good(lake.load())
+    assert lake.amounts() == {1: "1.50", 2: "2.00"}
+    assert lake.differences(reread=True) == []
+
+
 def test_a_history_in_several_batches_ends_at_its_newest_date(make: Make) -> None:
     lake = make("snapshot", "key: [order_id]", source="max_files: 1")
     for number, day in enumerate((DAY_1, DAY_2, DAY_3), start=1):
@@ -361,6 +374,21 @@ def test_keys_that_vanished_with_an_objects_new_version_are_retracted(make: Make
     assert (receipt.rows.vanished, receipt.rows.deleted) == (1, 1)
     assert lake.amounts() == {1: "1.00", 3: "3.50", 4: "4.00"}
     proves(lake)
+
+
+def test_a_retracted_key_that_an_older_object_still_has_is_proved_as_far_as_it_can_be(make: Make) -> None:
+    """It is gone until everything is read again: the newest version of its object took it out."""
+    lake = make("upsert", KEYED, source="on_overwrite: retract")
+    lake.put(DAY_1, "a.csv", csv((1, "1.00", 1), (2, "2.00", 1)))
+    lake.put(DAY_1, "b.csv", csv((2, "1.50", 0), (3, "3.00", 0)))
+    good(lake.load())
+    lake.put(DAY_1, "a.csv", csv((1, "1.10", 2)))
+    assert good(lake.load()).rows.vanished == 1
+    assert lake.amounts() == {1: "1.10", 3: "3.00"}
+    assert lake.differences(reread=True) == []
+    good(lake.load(mode=Mode.FULL))
+    assert lake.amounts() == {1: "1.10", 2: "1.50", 3: "3.00"}
+    assert lake.differences(reread=True) == []
 
 
 # order

@@ -13,7 +13,12 @@ import sqlalchemy.exc
 from botocore.exceptions import ClientError, EndpointConnectionError
 from pyiceberg.catalog.glue import GlueCatalog
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchIcebergTableError
+from pyiceberg.exceptions import (
+    BadRequestError,
+    CommitFailedException,
+    CommitStateUnknownException,
+    NoSuchIcebergTableError,
+)
 
 from lakehouse.catalog import load_table, open_catalog, translate, was_refused
 from lakehouse.errors import ConfigurationError, Conflict, LakehouseError, RetryLater, Unavailable
@@ -111,6 +116,7 @@ def aws_error(code: str) -> ClientError:
         (aws_error("ConcurrentModificationException"), Unavailable),
         (EndpointConnectionError(endpoint_url="http://glue"), Unavailable),
         (CommitFailedException("others were faster"), Conflict),
+        (BadRequestError("table location must be within bucket warehouse"), ConfigurationError),
         (NoSuchIcebergTableError("a Hive table"), ConfigurationError),
     ],
 )

@@ -34,6 +34,7 @@ from lakehouse.declaration import Declaration
 from lakehouse.declaration.load import parse_declarations
 from lakehouse.errors import DeclarationError
 from lakehouse.evolve import Fit, fit_table, is_wider, with_schema
+from lakehouse.naming import LINEAGE
 from tests.declaration_text import document
 
 DECLARED: dict[str, IcebergType] = {"id": LongType(), "n": DoubleType(), "t": TimestamptzType(), "day": DateType()}
@@ -52,7 +53,7 @@ def table(
     return Table(("analytics", "orders"), metadata, "", PyArrowFileIO(), NoopCatalog("none"))
 
 
-def declaration(**fields: str) -> Declaration:
+def declaration(**fields: str | None) -> Declaration:
     (found,) = parse_declarations(document(**{"lineage": "false", **fields}), path=Path("defs.yaml"), env={})
     return found
 
@@ -89,10 +90,7 @@ def test_a_missing_column_is_added_as_optional_with_a_fresh_id() -> None:
 
 
 def test_the_id_of_a_dropped_column_is_not_used_again() -> None:
-    have = table(DECLARED)
-    kept = Schema(*(f for f in have.schema().fields if f.name != "day"), schema_id=1)
-    metadata = have.metadata.model_copy(update={"schemas": [*have.metadata.schemas, kept], "current_schema_id": 1})
-    found = fit_table(declaration(), Table(have.name(), metadata, "", have.io, have.catalog))
+    found = fit_table(declaration(), without(table(DECLARED), "day"))
     assert found.change is not None and found.change.schema.find_field("day").field_id == 5
 
 
@@ -104,6 +102,46 @@ def test_a_required_declared_column_is_added_as_optional() -> None:
 def test_lineage_columns_are_added() -> None:
     found = fit(DECLARED, lineage="true")
     assert len(described(found)) == 6 and described(found)[0] == "column _batch_id string added"
+
+
+def without(have: Table, *names: str) -> Table:
+    """The table after these columns were dropped."""
+    kept = Schema(*(f for f in have.schema().fields if f.name not in names), schema_id=1)
+    metadata = have.metadata.model_copy(update={"schemas": [*have.metadata.schemas, kept], "current_schema_id": 1})
+    return Table(have.name(), metadata, "", have.io, have.catalog)
+
+
+LOADED: dict[str, IcebergType] = DECLARED | {
+    "_batch_id": StringType(),
+    "_source_file": StringType(),
+    "_source_line": LongType(),
+    "_source_mtime": TimestamptzType(),
+    "_source_date": DateType(),
+    "_ingested_at": TimestamptzType(),
+}
+APPEND = {"lineage": "true", "write": "append", "order_by": None, "key": None}
+
+
+@pytest.mark.parametrize(
+    ("lost", "fields"),
+    [
+        (["_source_file"], {"lineage": "true"}),
+        (["_source_file"], APPEND),
+        (list(LINEAGE), APPEND),
+        (["_deleted_at"], {"lineage": "true", "delete_when": "n < 0", "deletes": "soft"}),
+    ],
+)
+def test_a_column_of_the_loader_that_went_is_not_added_again(lost: list[str], fields: dict[str, str | None]) -> None:
+    """Rows would lose where they came from, and the next overwrite of their object would double them."""
+    deleted_at: dict[str, IcebergType] = {"_deleted_at": TimestamptzType()} if "deletes" in fields else {}
+    have = without(table(LOADED | deleted_at), *lost)
+    with pytest.raises(DeclarationError, match=f"column {lost[0]} of the loader is gone from the table"):
+        fit_table(declaration(**fields), have)
+
+
+def test_lineage_that_was_given_up_may_come_back_where_no_row_depends_on_it() -> None:
+    found = fit_table(declaration(lineage="true"), without(table(LOADED), *LINEAGE))
+    assert len(described(found)) == 6
 
 
 @pytest.mark.parametrize(

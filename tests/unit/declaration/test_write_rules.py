@@ -100,6 +100,14 @@ def test_everything_that_can_be_said_of_deletes_and_the_table() -> None:
         ({"location": "s3://landing/orders/table"}, "9:13: location: table and landing zone lie in one folder"),
         ({"table_properties": "[a]"}, "9:21: table_properties: got a list; expected a mapping"),
         ({"table_properties": "{a: 1}"}, "9:25: table_properties.a: got 1; expected text; put it in quotes"),
+        (
+            {"table_properties": '{write.target-file-size-bytes: "0"}'},
+            "9:52: table_properties.write.target-file-size-bytes: got '0'; expected a number of bytes from 1 on",
+        ),
+        (
+            {"table_properties": "{write.merge.mode: foo}"},
+            "9:40: table_properties.write.merge.mode: got 'foo'; expected copy-on-write or merge-on-read",
+        ),
         ({"table_properties": '{format-version: "3"}'}, "9:38: table_properties.format-version: got '3'; tables are"),
         (
             {"table_properties": "{write.format.default: orc}"},

@@ -190,6 +190,20 @@ def test_a_delete_file_of_several_data_files_stays_and_counts(tmp_path: Path) ->
     assert sorted(d.record_count for d in files(target)[1]) == [1, 2]
 
 
+def test_a_position_that_others_deleted_too_counts_once(tmp_path: Path) -> None:
+    """A new delete file takes over the earlier one of its data file alone: what a foreign file of several data files
+    names stays there."""
+    target = bench(tmp_path, table_properties=ON_READ)
+    target.merge([row(k) for k in range(8)])
+    target.merge([row(k) for k in range(8, 12)])
+    target.merge([row(0, 0.5, minute=1)])
+    foreign_deletes(target, {0: [1, 2], 1: [0]})
+    assert target.live() == len(target.rows()) == 9
+    target.merge([row(3, 3.5, minute=1)])
+    assert target.live() == len(target.rows()) == 9
+    assert numbers(target) == {0: 0.5, 3: 3.5} | dict.fromkeys((4, 5, 6, 7, 9, 10, 11), 0.0)
+
+
 def foreign_deletes(target: Bench, positions: dict[int, Sequence[int]]) -> None:
     """Commit one position delete file over several data files, by their number, as another engine would."""
     table = target.catalog.load_table(target.declaration.table)
