@@ -197,8 +197,9 @@ class TargetReader:
         shared = stream if isinstance(stream, pa.NativeFile) and not isinstance(stream, pa.PythonFile) else None
         if shared is None:
             stream.close()
-        while len(self._opened) >= OPENED_KEPT:
-            self._opened.pop(next(iter(self._opened)), None)
+        surplus = max(0, len(self._opened) + 1 - OPENED_KEPT)
+        for path in list(self._opened)[:surplus]:  # a copy: other threads add to it
+            self._opened.pop(path, None)
         schema = identified(metadata.schema.to_arrow_schema(), self._mapping)
         opened = self._opened[target.path] = _Opened(metadata, schema, _names_by_id(schema), shared)
         return opened
@@ -334,7 +335,7 @@ def _constant(chunk: Chunk, column: str | None) -> pa.Scalar[Any] | None:
 
     A partition's own column and the landing date of a file are such columns: reading them would tell nothing new.
     """
-    if column is None:
+    if column is None or column not in chunk.opened.schema.names:
         return None
     metadata = chunk.metadata
     kind = chunk.opened.schema.field(column).type

@@ -98,3 +98,20 @@ def test_no_more_than_the_bound_is_under_way_but_one_always_is(table: Table, mon
     monkeypatch.setattr(target_files, "BYTES_AHEAD", 1)
     files = fill(table, id=list(range(10)))
     assert [row["id"] for row in rows(TargetReader(table).scan(files, ["id"]))] == list(range(10))
+
+
+def test_more_files_than_stay_open(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target_files, "OPENED_KEPT", 2)
+    for start in range(0, 50, 10):
+        files = fill(table, id=list(range(start, start + 10)))
+    reader = TargetReader(table)
+    for _ in range(2):
+        assert sorted(row["id"] for row in rows(reader.scan(files, ["id"]))) == list(range(50))
+
+
+def test_a_file_without_field_ids_that_lacks_a_column(table: Table) -> None:
+    (target,) = fill(table, id=list(range(10)))
+    path = Path(target.path.removeprefix("file://"))
+    pq.write_table(pa.table({"few": pa.array([3] * 10, pa.int32()), "id": pa.array(range(10), pa.int64())}), path)
+    found = rows(TargetReader(table).scan([target], ["id", "few", "day"]))
+    assert [(row["id"], row["few"], row["day"]) for row in found] == [(n, 3, None) for n in range(10)]
