@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import duckdb
 import pyarrow as pa
 
-from lakehouse.merge.layout import column_expression, duckdb_type
+from lakehouse.merge.layout import column_expressions, duckdb_type
 from lakehouse.merge.positions import positions_by_file
 from lakehouse.merge.target_files import TargetFile, TargetReader
 from lakehouse.naming import quote_name
@@ -29,7 +29,7 @@ def fetch_rows(
     for wanted in positions_by_file(con, f"from {places}", files):
         for rows in reader.rows_at(wanted, [f.name for f in fields]):
             own = pa.schema(list(rows.schema)[2:])
-            picked = "".join(f", {column_expression(f, own)}" for f in fields)
+            picked = "".join(f", {value}" for value in column_expressions(fields, own))
             con.register("some_rows", rows)
             con.execute(f"insert into {name} select __file, __pos{picked} from some_rows")
             con.unregister("some_rows")

@@ -28,8 +28,8 @@ FEW_ROWS = 250_000
 
 @dataclass(frozen=True, slots=True)
 class FreshPart:
-    """New rows of one partition: its values in spec order and SQL of the rows. Where they are stored in `fresh_parts`,
-    in the order of the key, also the `__part` that they have there and how many they are."""
+    """New rows of one partition: its values in spec order and SQL of the rows. Where they stand in `fresh_parts`, also
+    the `__part` that they have there and how many they are."""
 
     values: tuple[Any, ...]
     rows: str
@@ -39,23 +39,23 @@ class FreshPart:
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """Inserted and updated rows as SQL; `expressions` give their partition values, `key` is an ORDER BY list."""
+    """Inserted and updated rows as SQL; `expressions` give their partition values. `few` rows are stored."""
 
     con: duckdb.DuckDBPyConnection
     rows: str
     columns: str
-    key: str
     expressions: tuple[str, ...]
+    few: bool = False
 
     def stored(self) -> Fresh:
         """The same rows, evaluated once."""
         self.con.execute(f"create or replace temp table fresh_rows as {self.rows}")
-        return replace(self, rows=f"select {self.columns} from fresh_rows")
+        return replace(self, rows=f"select {self.columns} from fresh_rows", few=True)
 
     def with_rows(self, more: str) -> Fresh:
         """These rows and those of `more`, which has the same columns."""
         self.con.execute(f"create or replace temp table more_rows as {self.rows} union all by name {more}")
-        return replace(self, rows=f"select {self.columns} from more_rows")
+        return replace(self, rows=f"select {self.columns} from more_rows", few=False)
 
     def partitions(self) -> list[FreshPart]:
         """The partitions that have rows."""
@@ -68,7 +68,7 @@ class Fresh:
             f"from (select distinct {picked} from ({self.rows}) order by all)"
         )
         found = [tuple(values) for _, *values in self.con.execute("select * from parts order by 1").fetchall()]
-        if len(found) > MATERIALISE_ABOVE:
+        if self.few or len(found) > MATERIALISE_ABOVE:
             return self._stored_partitions(found)
         return [FreshPart(values, self._matching(number)) for number, values in enumerate(found)]
 
@@ -82,9 +82,10 @@ class Fresh:
 
     def _stored_partitions(self, found: Sequence[tuple[Any, ...]]) -> list[FreshPart]:
         same = " and ".join(f"{e} is not distinct from p.__p{i}" for i, e in enumerate(self.expressions))
+        self.con.execute("drop view if exists fresh_parts" if self.few else "drop table if exists fresh_parts")
+        kind = "view" if self.few else "table"  # few rows are stored already
         self.con.execute(
-            f"create or replace temp table fresh_parts as select p.__part, f.* from ({self.rows}) f "
-            f"join parts p on {same} order by {', '.join(filter(None, ['__part', self.key]))}"
+            f"create temp {kind} fresh_parts as select p.__part, f.* from ({self.rows}) f join parts p on {same}"
         )
         stored = f"select {self.columns} from fresh_parts where __part = "
         rows = dict(self.con.execute("select __part, count(*) from fresh_parts group by 1").fetchall())
@@ -111,8 +112,7 @@ def select_fresh(
         "anti join (select __row_id from matched where verdict <> 'updated') using (__row_id)"
     )
     columns = ", ".join(quote_name(name) for name in values)
-    key = ", ".join(quote_name(name) for name in declaration.key)
-    fresh = Fresh(con, rows, columns, key, tuple(partition_expressions(schema, table.spec())))
+    fresh = Fresh(con, rows, columns, tuple(partition_expressions(schema, table.spec())))
     return fresh.stored() if match.counts.inserted + match.counts.updated <= FEW_ROWS else fresh
 
 

@@ -46,16 +46,22 @@ def duckdb_type(field_type: IcebergType) -> str:
     return column_type(field_type).sql
 
 
-def column_expression(field: NestedField, file_schema: pa.Schema) -> str:
-    """SQL over the columns of a data file that gives `field` of the table, typed as the table has it now.
+def column_expressions(fields: Sequence[NestedField], file_schema: pa.Schema) -> list[str]:
+    """SQL over the columns of a data file that gives `fields` of the table, typed as the table has them now.
 
     `file_schema` is what pyarrow reads from the file. A field that the file does not have is NULL.
     """
-    by_id = _has_ids(list(file_schema))
-    found = _find(field, list(file_schema), by_id)
-    if found is None:
-        return f"NULL::{duckdb_type(field.field_type)}"
-    return _value(quote_name(found.name), field.field_type, found.type, by_id=by_id, depth=0)
+    have = list(file_schema)
+    by_id = _has_ids(have)
+    known: dict[Any, pa.Field[Any]] = {(_id_of(f) if by_id else f.name): f for f in reversed(have)}
+
+    def value(field: NestedField) -> str:
+        found = known.get(field.field_id if by_id else field.name)
+        if found is None:
+            return f"NULL::{duckdb_type(field.field_type)}"
+        return _value(quote_name(found.name), field.field_type, found.type, by_id=by_id, depth=0)
+
+    return [value(field) for field in fields]
 
 
 def identified(file_schema: pa.Schema, mapping: NameMapping | None) -> pa.Schema:

@@ -28,7 +28,7 @@ from pyiceberg.types import IcebergType
 
 from lakehouse.catalog import translated
 from lakehouse.errors import NotAvailable
-from lakehouse.merge.layout import column_expression, identified
+from lakehouse.merge.layout import column_expressions, identified
 from lakehouse.naming import quote_name, quote_text
 
 PARALLEL_READS = 8
@@ -257,7 +257,8 @@ def _copy(io: FileIO, mapping: NameMapping | None, target: TargetFile, folder: P
 
 
 def _select_layout(files: Sequence[LocalFile], schema: Schema) -> str:
-    columns = ", ".join(f"{column_expression(f, files[0].schema)} as {quote_name(f.name)}" for f in schema.fields)
+    values = zip(column_expressions(schema.fields, files[0].schema), schema.fields, strict=True)
+    columns = ", ".join(f"{value} as {quote_name(field.name)}" for value, field in values)
     paths = ", ".join(quote_text(str(f.path)) for f in files)
     numbers = " ".join(f"when {quote_text(str(f.path))} then {f.number}" for f in files)
     return (

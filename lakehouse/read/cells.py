@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakehouse.declaration import Column, Declaration
@@ -59,11 +59,18 @@ class Projection:
     cells: tuple[Cell, ...]
     required: tuple[bool, ...]
 
+    def over(self, columns: Collection[str] | None) -> Projection:
+        """The same over some of the columns, by name; None: all."""
+        if columns is None:
+            return self
+        picked = [(c, r) for c, r in zip(self.cells, self.required, strict=True) if c.column.name in columns]
+        return Projection(self.relation, tuple(c for c, _ in picked), tuple(r for _, r in picked))
+
     @property
     def typed(self) -> str:
         """The relation with typed values `v0`, `v1`, … beside its own columns, for a FROM clause."""
-        values = ", ".join(f"{cell.value} AS v{i}" for i, cell in enumerate(self.cells))
-        return f"(SELECT *, {values} FROM {self.relation.sql}) AS typed"
+        values = "".join(f", {cell.value} AS v{i}" for i, cell in enumerate(self.cells))
+        return f"(SELECT *{values} FROM {self.relation.sql}) AS typed"
 
     @property
     def values(self) -> str:

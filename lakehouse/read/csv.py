@@ -169,7 +169,7 @@ def _read_fast(sink: Sink, file: CsvFile, regular: Survey) -> bool:
     """Read with DuckDB; False, with nothing changed, if the file turns out not to be for it."""
     try:
         with (
-            cut(sink.con, file.path, regular, header_lines=file.header_lines) as pieces,
+            cut(sink.con, file.path, regular, header_lines=file.header_lines, columns=len(file.found)) as pieces,
             any_order(sink.con) if len(pieces) > 1 else nullcontext(),
             transaction(sink.con),
         ):

@@ -19,7 +19,8 @@ from lakehouse.read.csv_survey import Cut, Survey
 from lakehouse.read.local_file import BOM
 
 SHORTEST = 8 << 20
-"""Bytes of the shortest piece: below, one more statement branch costs more than a second thread saves."""
+SHORTEST_PER_COLUMN = 128 << 10
+"""Bytes of the shortest piece: below, planning one more branch of the statement costs more than a thread saves."""
 PER_THREAD = 2
 """Pieces for each thread, so that none waits long for the slowest one."""
 _COPIED = 1 << 20
@@ -38,7 +39,7 @@ class Piece:
 
 @contextmanager
 def cut(
-    con: duckdb.DuckDBPyConnection, path: Path, regular: Survey, *, header_lines: int
+    con: duckdb.DuckDBPyConnection, path: Path, regular: Survey, *, header_lines: int, columns: int
 ) -> Iterator[tuple[Piece, ...]]:
     """The pieces for the threads of `con`, in order; the whole file if it is not worth cutting.
 
@@ -47,8 +48,9 @@ def cut(
     Raises ConfigurationError if there is no room for them.
     """
     size = path.stat().st_size
-    threads = _threads(con) if size >= 2 * SHORTEST else 1
-    count = min(size // SHORTEST, threads * PER_THREAD) if threads > 1 else 1
+    shortest = max(SHORTEST, columns * SHORTEST_PER_COLUMN)
+    threads = _threads(con) if size >= 2 * shortest else 1
+    count = min(size // shortest, threads * PER_THREAD) if threads > 1 else 1
     cuts = _places(path, regular.cuts, size=size, count=count, header_lines=header_lines)
     if not cuts:
         yield (Piece(path, header_lines, header_lines),)

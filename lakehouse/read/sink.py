@@ -7,7 +7,7 @@ Never opens a file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ import pyarrow as pa
 from lakehouse.declaration import Column, Declaration
 from lakehouse.errors import UnreadableObject
 from lakehouse.model import ObjectDecision, RowCounts
-from lakehouse.naming import quote_text
+from lakehouse.naming import quote_name, quote_text
 from lakehouse.read.casts import CastRules, cast
 from lakehouse.read.cells import Cell, Projection, Relation, project
 from lakehouse.read.path_values import path_value
@@ -154,9 +154,19 @@ class Sink:
         """Delete the bad rows: they come back as rejects, or as rows if a second parser reads them better."""
         self._deleted += changed(self.con, f"DELETE FROM {STAGED} WHERE _source_line < 0", {})
 
-    def reject(self, relation: Relation, cells: Mapping[str, Cell], *, batch: pa.Table | None = None) -> None:
-        """INSERT the bad rows of `relation` into the rejects and take them out of the staged rows."""
-        projection = self.project(relation, cells)
+    def reject(
+        self,
+        relation: Relation,
+        cells: Mapping[str, Cell],
+        *,
+        batch: pa.Table | None = None,
+        suspects: Collection[str] | None = None,
+    ) -> None:
+        """INSERT the bad rows of `relation` into the rejects and take them out of the staged rows.
+
+        `suspects` are the only columns that can be wrong in them (None: any): a wide statement takes long to plan.
+        """
+        projection = self.project(relation, cells).over(suspects)
         self._rejected += changed(
             self.con,
             f"INSERT INTO {REJECTS} SELECT $uri, line, {projection.bad_columns}, {projection.reasons}, {relation.raw} "
@@ -171,7 +181,19 @@ class Sink:
         self.add(_BATCH, cells, batch=_arrow(rows, width=width, raws=()))
         if flagged := set(self.flagged_lines(limit=len(rows))):
             bad = [row for row in rows if row.line in flagged]
-            self.reject(_BATCH, cells, batch=_arrow(bad, width=width, raws=[readable(row.raw) for row in bad]))
+            self.reject(
+                _BATCH,
+                cells,
+                batch=_arrow(bad, width=width, raws=[readable(row.raw) for row in bad]),
+                suspects=self._without_value(),
+            )
+
+    def _without_value(self) -> set[str]:
+        """The columns that some bad row has no value in."""
+        names = [column.name for column in self.declaration.columns]
+        missing = ", ".join(f"count(*) > count({quote_name(name)})" for name in names)
+        (found,) = self.con.execute(f"SELECT {missing} FROM {STAGED} WHERE _source_line < 0").fetchall()
+        return {name for name, lacks in zip(names, found, strict=True) if lacks}
 
     def project(self, relation: Relation, cells: Mapping[str, Cell]) -> Projection:
         """All declared columns over `relation`, those of the path too."""

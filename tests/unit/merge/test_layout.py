@@ -22,7 +22,7 @@ from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, Stri
 from lakehouse.errors import NotAvailable
 from lakehouse.merge.data_file import describe
 from lakehouse.merge.fixed_length import fix_lengths
-from lakehouse.merge.layout import column_expression, duckdb_type, field_ids_sql, identified
+from lakehouse.merge.layout import column_expressions, duckdb_type, field_ids_sql, identified
 from lakehouse.schema import iceberg_type
 from lakehouse.types import parse_type
 
@@ -114,8 +114,8 @@ def read(
 ) -> list[dict[str, Any]]:
     file_schema = schema or pq.read_schema(path)
     fields = table.schema().fields
-    picked = ", ".join(f"{column_expression(field, file_schema)}" for field in fields)
-    types = ", ".join(f"typeof({column_expression(field, file_schema)})" for field in fields)
+    picked = ", ".join(f"{column_expressions([field], file_schema)[0]}" for field in fields)
+    types = ", ".join(f"typeof({column_expressions([field], file_schema)[0]})" for field in fields)
     ((*found,),) = con.execute(f"select {types} from '{path}' limit 1").fetchall()
     wanted = [con.execute(f"select typeof(null::{duckdb_type(field.field_type)})").fetchall()[0][0] for field in fields]
     assert found == wanted
@@ -205,7 +205,7 @@ def test_bytes_of_other_writers_are_what_the_table_says(con: duckdb.DuckDBPyConn
     pq.write_table(pa.table({"u": pa.array([UUID(int=5).bytes], pa.binary(16)), "s": pa.array(["é".encode()])}), path)
     for name, kind, value in (("u", "uuid", UUID(int=5)), ("s", "string", "é")):
         field = NestedField(1, name, iceberg_type(parse_type(kind)), required=False)
-        expression = column_expression(field, pq.read_schema(path))
+        expression = column_expressions([field], pq.read_schema(path))[0]
         assert con.execute(f"select {expression} from '{path}'").fetchall() == [(value,)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from lakehouse.engines.duckdb import open_session
 from lakehouse.errors import ConfigurationError
 from lakehouse.read import csv as reader
 from lakehouse.read import csv_pieces, csv_survey
@@ -24,6 +26,7 @@ def pieces(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Cuts after every record; notes how many pieces each file had."""
     monkeypatch.setattr(csv_survey, "BLOCK", 4)
     monkeypatch.setattr(csv_pieces, "SHORTEST", 1)
+    monkeypatch.setattr(csv_pieces, "SHORTEST_PER_COLUMN", 0)
     seen: list[int] = []
     add_pieces = reader.Sink.add_pieces
 
@@ -158,3 +161,16 @@ def test_blanks_matter_around_quoted_texts_alone(
 ) -> None:
     monkeypatch.setattr(csv_survey, "_FEW", few)
     assert (csv_survey.survey(BytesIO(b"id,v\n" + text), Dialect()) is not None) is regular
+
+
+def test_a_wide_file_is_cut_less(tmp_path: Path) -> None:
+    """Every piece is a branch of the statement, and a branch of many columns takes long to plan."""
+    path = tmp_path / "wide.csv"
+    path.write_bytes(b"a\n" * (9 << 20))
+    with path.open("rb") as binary:
+        regular = csv_survey.survey(binary, Dialect())
+    assert regular is not None
+    with closing(open_session(spill=tmp_path / "spill", memory_bytes=1 << 28, threads=2)) as con:
+        for columns, pieces in ((10, 2), (200, 1)):
+            with csv_pieces.cut(con, path, regular, header_lines=1, columns=columns) as found:
+                assert len(found) == pieces
