@@ -175,14 +175,14 @@ def _key(storage: StateStore, reference: Reference) -> str:
 def _verified(reference: Reference, data: bytes | None) -> bytes:
     if data is None:
         raise DataError(
-            f"a published state object is missing, nothing was changed: uri={reference.uri} sha256={reference.sha256}",
+            f"a published state object is missing: uri={reference.uri} sha256={reference.sha256}; nothing was changed",
             next=f"restore {reference.uri} from the bucket's versions or a backup",
         )
     found = naming.sha256(data)
     if found != reference.sha256:
         raise DataError(
-            f"a published state object was altered, nothing was changed: uri={reference.uri} sha256={found} "
-            f"expected={reference.sha256}",
+            f"a published state object was altered: uri={reference.uri} sha256={found} expected={reference.sha256}; "
+            "nothing was changed",
             next=f"restore {reference.uri} from the bucket's versions or a backup",
         )
     return data

@@ -162,7 +162,7 @@ MERGE_ON_READ = "write.merge.mode: merge-on-read"
     [
         ("[]", ""),
         pytest.param("[input_date]", "write.merge.mode: copy-on-write", marks=pytest.mark.chaos),
-        ("[input_date]", MERGE_ON_READ),
+        pytest.param("[input_date]", MERGE_ON_READ, marks=pytest.mark.chaos),
         ("['day(order_time)', 'bucket(4, order_id)']", MERGE_ON_READ),
         pytest.param("['truncate(2, customer_id)', 'month(order_time)']", MERGE_ON_READ, marks=pytest.mark.chaos),
     ],

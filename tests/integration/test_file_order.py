@@ -49,9 +49,9 @@ def land(lake: LocalLake, key: str, ids: pa.Array) -> None:
 
 
 @pytest.mark.parametrize(
-    ("properties", "several"), [("{}", False), ('{write.target-file-size-bytes: "1000000"}', True)]
+    ("properties", "several", "ascending"),
+    [("{}", False, True), ('{write.target-file-size-bytes: "1000000"}', True, False)],
 )
-@pytest.mark.parametrize("ascending", [True, False])
 def test_every_file_ascends(lake: LocalLake, properties: str, several: bool, ascending: bool) -> None:
     ids = pa.array(range(ROWS) if ascending else range(ROWS - 1, -1, -1), pa.int64())
     land(lake, "a.parquet", ids)

@@ -395,7 +395,7 @@ class Appends(MergeMachine):
 
 
 MACHINES = [Upserts, Snapshots, Replacements, Appends]
-SHORT = {Upserts: 6, Snapshots: 5, Replacements: 3, Appends: 3}
+SHORT = {Upserts: 4, Snapshots: 4, Replacements: 2, Appends: 2}
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
 
