@@ -29,6 +29,7 @@ LINEAGE = {
 TARGET_FILE_BYTES = "write.target-file-size-bytes"
 MERGE_MODE = "write.merge.mode"
 MERGE_MODES = ("copy-on-write", "merge-on-read")
+"""Iceberg's own table property and its values; without it each file is decided by its dead rows."""
 REWRITE_RATIO = "lakehouse.merge.rewrite-ratio"
 SMALL_FILE_BYTES = "lakehouse.merge.small-file-bytes"
 """Table properties that tune the choice between rewriting a file and deleting positions in it."""

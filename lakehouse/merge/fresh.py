@@ -82,10 +82,10 @@ class Fresh:
 
     def _stored_partitions(self, found: Sequence[tuple[Any, ...]]) -> list[FreshPart]:
         same = " and ".join(f"{e} is not distinct from p.__p{i}" for i, e in enumerate(self.expressions))
-        self.con.execute("drop view if exists fresh_parts" if self.few else "drop table if exists fresh_parts")
         kind = "view" if self.few else "table"  # few rows are stored already
         self.con.execute(
-            f"create temp {kind} fresh_parts as select p.__part, f.* from ({self.rows}) f join parts p on {same}"
+            f"create or replace temp {kind} fresh_parts as "
+            f"select p.__part, f.* from ({self.rows}) f join parts p on {same}"
         )
         stored = f"select {self.columns} from fresh_parts where __part = "
         rows = dict(self.con.execute("select __part, count(*) from fresh_parts group by 1").fetchall())

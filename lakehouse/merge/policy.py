@@ -10,7 +10,6 @@ from enum import StrEnum
 from lakehouse.errors import ConfigurationError
 from lakehouse.naming import MERGE_MODE, REWRITE_RATIO, SMALL_FILE_BYTES
 
-"""Iceberg's own table property: copy-on-write or merge-on-read; without it each file is decided by its dead rows."""
 DEFAULT_RATIO = 0.25
 """Position deletes make a batch cheap and every later read dearer. Up to a quarter of dead rows a full scan reads at
 most a third more than it needs, while rewriting a file for fewer costs more than four times what changes."""
