@@ -58,6 +58,9 @@ def claims(result: Result, others: Mapping[str, Result]) -> tuple[Claim, ...]:
     """The claims of a workload; `others` are the results of this run by workload, for those that compare with them."""
     if result.workload in ("daily", "scatter", "wide"):
         return _against_peers(result)
+    if result.workload == "scatter-late":
+        ratio = result.ratio(OURS, DUCKDB.name)
+        return (Claim(result.workload, f"ours / {DUCKDB.name}", ratio, "×"),)
     if result.workload == "memory":
         return _memory(result, others.get("daily"))
     return {

@@ -1,10 +1,10 @@
 """Makes the files of the benchmark, and what every load must make of them, by plain SQL over the generated rows.
 
-    python -m benchmarks.generate FOLDER SHAPE ROWS NEW STEP [--all-days]
+    python -m benchmarks.generate FOLDER SHAPE ROWS NEW STEP [--all-days] [--late]
 
 A batch also holds, in small numbers, what makes a load more than a merge: amounts that are none, rows without a key,
 superseded versions of rows of the same file, versions older than the target's, and rows of the last days that the
-target already has.
+target already has. An update is of the new day, a late one an hour newer than the row that it replaces.
 Knows nothing of `lakehouse`, so that the expected results are independent of it.
 """
 
@@ -21,7 +21,7 @@ from typing import Any
 import duckdb
 
 from benchmarks.rows import names, new_rows, old_rows, rows_of_day
-from benchmarks.workload import SHAPES, UPDATED_DAYS, Batch, Dataset, Target, first_days, updated_days
+from benchmarks.workload import NEW_DAY, SHAPES, UPDATED_DAYS, Batch, Dataset, Target, first_days, updated_days
 
 BAD_AMOUNTS = ("abc", "12.345", "1,50", "--1", "99999999999.00", "0x1F", "1e400")
 
@@ -66,13 +66,20 @@ def _make_increment(con: duckdb.DuckDBPyConnection, target: Target, batch: Batch
     bad = max(len(BAD_AMOUNTS), (batch.new + (rows - first) // batch.step) // 5000)
     beyond = rows + batch.new
 
+    day_seconds = "(hash(seq * 17) % 86400)::bigint"
+    updated = (
+        "order_time + interval 1 hour"
+        if batch.late
+        else f"timestamptz '{NEW_DAY} 00:00:00+00' + to_seconds({day_seconds})"
+    )
+
     def old(condition: str) -> str:
         return old_rows(target, f"range({first}, {rows}) r(i) where {condition}")
 
     con.execute(
         f"""create temp table main as
         select 'update' as kind, * replace ((amount + 1)::decimal(12,2) as amount, 'done' as status,
-            order_time + interval 1 hour as order_time), seq::double as place
+            {updated} as order_time), seq::double as place
         from ({old(f"hash(i) % {batch.step} = 0 and hash(i) % {rare} not in (1, 2)")})
         union all
         select 'new', *, seq::double from ({new_rows(target, rows, batch.new)})"""
@@ -190,8 +197,9 @@ def main() -> None:
     parser.add_argument("new", type=int, help="rows of the new day")
     parser.add_argument("step", type=int, help="one of so many rows of the updated days is updated")
     parser.add_argument("--all-days", action="store_true", help="update rows of all days, not of the last three")
+    parser.add_argument("--late", action="store_true", help="updates are older than most rows of their day")
     options = parser.parse_args()
-    batch = Batch(options.new, options.step, options.all_days)
+    batch = Batch(options.new, options.step, options.all_days, options.late)
     dataset = generate(options.folder, Target(options.shape, options.rows), batch)
     print(json.dumps(json.loads(dataset.counts.read_text())))
 

@@ -25,7 +25,7 @@ from benchmarks.scenario import (
 )
 from benchmarks.workload import Case, Target, cases
 
-_WITH_FLOORS = ("daily", "scatter", "wide", "memory")
+_WITH_FLOORS = ("daily", "scatter", "scatter-late", "wide", "memory")
 _RERUNS = ("rerun-full", "rerun-incremental")
 
 

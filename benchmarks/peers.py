@@ -47,6 +47,7 @@ KINDS = ("pyiceberg", "duckdb", "spark")
 BY_WORKLOAD = {
     "daily": (PYICEBERG, DUCKDB, SPARK_READ, SPARK_WRITE),
     "scatter": (PYICEBERG, DUCKDB, SPARK_READ),
+    "scatter-late": (DUCKDB,),
     "wide": (PYICEBERG, DUCKDB),
 }
 """Who runs beside us; the other workloads compare our loads with each other."""

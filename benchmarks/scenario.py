@@ -130,7 +130,7 @@ def land_batch(stage: Stage, case: Case) -> Mapping[str, Any]:
     are expected."""
     dataset, batch = stage.dataset(case), case.batch
     if not dataset.counts.exists():
-        options = ("--all-days",) if batch.all_days else ()
+        options = [name for name, wanted in (("--all-days", batch.all_days), ("--late", batch.late)) if wanted]
         stage.call("generate", dataset.root, stage.target.shape, stage.target.rows, batch.new, batch.step, *options)
     client = stage.client()
     client.upload_file(str(dataset.batch), BUCKET, landing_key(stage.target, NEW_DAY))

@@ -41,7 +41,17 @@ SHAPES = {
 
 FULL_ROWS = 10_000_000
 TENTH_ROWS = FULL_ROWS // 10
-WORKLOADS = ("daily", "scatter", "rerun-full", "rerun-incremental", "wide", "composite", "memory", "growth")
+WORKLOADS = (
+    "daily",
+    "scatter",
+    "scatter-late",
+    "rerun-full",
+    "rerun-incremental",
+    "wide",
+    "composite",
+    "memory",
+    "growth",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +90,20 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One file: `new` rows of a new day, and about one of `step` rows of the last UPDATED_DAYS or of `all_days`."""
+    """One file: `new` rows of a new day, and about one of `step` rows of the last UPDATED_DAYS or of `all_days`.
+
+    `late` updates are newer than the row that they replace and older than most rows of its day; else they are of the
+    new day.
+    """
 
     new: int
     step: int
     all_days: bool = False
+    late: bool = False
 
     @property
     def title(self) -> str:
-        return f"{self.new}-{self.step}" + ("-all" if self.all_days else "")
+        return f"{self.new}-{self.step}" + ("-all" if self.all_days else "") + ("-late" if self.late else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +141,8 @@ def cases(workload: str, rows: int) -> dict[str, Case]:
     """The cases of a workload of WORKLOADS by their label; `rows` is the size of the usual target."""
     if workload == "scatter":
         return {"load": Case(Target("orders", rows), Batch(new=0, step=1000, all_days=True))}
+    if workload == "scatter-late":
+        return {"load": Case(Target("orders", rows), Batch(new=0, step=1000, all_days=True, late=True))}
     if workload == "wide":
         return {"load": Case(Target("wide", rows // 50), Batch(new=0, step=1))}
     if workload == "composite":

@@ -17,10 +17,20 @@ import duckdb
 import pyarrow as pa
 from pyiceberg.conversions import from_bytes
 from pyiceberg.schema import Schema
-from pyiceberg.types import DateType, DoubleType, FloatType, UUIDType
+from pyiceberg.types import (
+    DateType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    NestedField,
+    TimestampType,
+    TimestamptzType,
+    UUIDType,
+)
 
 from lakehouse.errors import TargetDamaged
-from lakehouse.merge.key_look import KeyLook
+from lakehouse.merge.key_look import KeyLook, Orders, Sought
 from lakehouse.merge.order import old_date, order_verdict
 from lakehouse.merge.prune import between_bounds, null_keys
 from lakehouse.merge.target_files import TargetFile, TargetReader, arrow_type, typed
@@ -36,6 +46,9 @@ AT_ALL_SHARE = 0.4
 GROUP_ROWS = 122_880
 FEW_KEYS = 250_000
 """Up to so many winners are looked up in the reading threads; more are left to the engine's own join."""
+
+
+_BOUNDED = (IntegerType, LongType, DateType, TimestampType, TimestamptzType)
 
 
 class Looked(StrEnum):
@@ -108,8 +121,9 @@ def find_hits(
     ((count,),) = con.execute(f"select count(*) from {meant}").fetchall()
     looked = _worth_a_look(declaration, reader.schema, files, count)
     sought = _sought(con, declaration, reader.schema, meant) if snapshot_date is None and count <= FEW_KEYS else None
-    look = KeyLook(declaration.key, sought)
-    columns = [*declaration.key, *_columns(declaration, looked)]
+    beside = _columns(declaration, looked)
+    look = KeyLook(declaration.key, sought, spared=[n for n in beside if n not in (*declaration.key, SOURCE_DATE)])
+    columns = [*declaration.key, *beside]
     if snapshot_date is not None:
         columns.append(SOURCE_DATE)
     verdicts = {
@@ -163,9 +177,7 @@ def _columns(declaration: Declaration, looked: Looked) -> list[str]:
     return [*declaration.order_by, *dated] if looked is Looked.AT_ORDER else []
 
 
-def _sought(
-    con: duckdb.DuckDBPyConnection, declaration: Declaration, schema: Schema, winners: str
-) -> tuple[str, Any] | None:
+def _sought(con: duckdb.DuckDBPyConnection, declaration: Declaration, schema: Schema, winners: str) -> Sought | None:
     """The key column with the most values in the relation `winners`, with them; None if Arrow cannot look them up."""
     types = {name: schema.find_field(name).field_type for name in declaration.key}
     # Arrow tells -0.0 from 0.0, which the engine does not, and looks up no UUID
@@ -175,13 +187,21 @@ def _sought(
     picked = ", ".join(f"approx_count_distinct({quote_name(name)})" for name in exact)
     (counts,) = con.execute(f"select {picked} from {winners}").fetchall()
     name = max(zip(counts, exact, strict=True))[1]
-    values = (
-        con.sql(f"select distinct {quote_name(name)} from {winners} order by 1")
-        .to_arrow_table()
-        .column(0)
-        .combine_chunks()
-    )
-    return name, typed(values, arrow_type(types[name]))
+    bounds = ""
+    if order := _order_with_bounds(declaration, schema):
+        column = quote_name(order.name)
+        ends = (f"if(count({column}) = count(*), {end}({column}), null)" for end in ("min", "max"))
+        bounds = "".join(f", {end} as __{number}" for number, end in enumerate(ends))
+    found = con.sql(f"select {quote_name(name)}{bounds} from {winners} group by 1 order by 1").to_arrow_table()
+    values, *bounded = (column.combine_chunks() for column in found.columns)
+    orders = Orders(order.name, *(typed(end, arrow_type(order.field_type)) for end in bounded)) if order else None
+    return Sought(name, typed(values, arrow_type(types[name])), orders)
+
+
+def _order_with_bounds(declaration: Declaration, schema: Schema) -> NestedField | None:
+    """The first column of `order_by`, if its type is one whose bounds in a file can be relied on."""
+    field = schema.find_field(declaration.order_by[0]) if declaration.order_by else None
+    return field if field and isinstance(field.field_type, _BOUNDED) else None
 
 
 def refuse_null_keys(con: duckdb.DuckDBPyConnection, table: str, files: Mapping[int, TargetFile]) -> None:

@@ -1,38 +1,76 @@
 """Looks at key columns of target rows in the reading threads, before the engine sees a row: which are sought, which are
-NULL. Reads nothing itself.
+NULL, and whether the staged rows are newer or older than all there are. Reads nothing itself.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.merge.statistics import Bounds
 from lakehouse.merge.target_files import Chunk
 
 FEW_PIECES = 16
 
 
-class KeyLook:
-    """A look at the key of target rows as they are read: keeps the NULLs in mind, drops rows that nobody seeks."""
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """The smallest and largest value that staged rows have in the column `name` of `order_by`, for each sought value of
+    the key, in its order; NULL where one of them has none."""
 
-    def __init__(self, key: Sequence[str], sought: tuple[str, Any] | None) -> None:
+    name: str
+    low: Any
+    high: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """Ascending, distinct values of the key column `name` that staged rows have."""
+
+    name: str
+    values: Any
+    orders: Orders | None
+
+
+class KeyLook:
+    """A look at the key of target rows as they are read: keeps the NULLs in mind, drops rows that nobody seeks.
+
+    `spared` are columns that tell how rows compare: they are not read where `order_by` decides by its bounds.
+    """
+
+    def __init__(self, key: Sequence[str], sought: Sought | None, spared: Collection[str] = ()) -> None:
         self.columns = key
         self._sought = sought
+        self._orders = sought.orders if sought else None
+        self.by = self._orders.name if self._orders else ""
+        self.spared = spared if self.by in spared else ()
         self._nulls: list[pa.Table] = []
 
-    def __call__(self, chunk: Chunk, table: pa.Table) -> Any:
+    def rows(self, chunk: Chunk, table: pa.Table) -> Any:
         for name in self.columns:
             if table.column(name).null_count:
                 self._nulls.append(_places_of_nulls(chunk, name, table.column(name)))
         if self._sought is None:
             return None
-        name, values = self._sought
-        return rows_among(table.column(name), values)
+        return rows_among(table.column(self._sought.name), self._sought.values)
+
+    def settled(self, table: pa.Table, bounds: Bounds) -> bool:
+        """Every staged row that may meet one of these rows is newer than `bounds`, or older: NULL is oldest."""
+        if self._sought is None or self._orders is None:
+            return False
+        compute: Any = pc
+        low, high = (bound.cast(self._orders.low.type) for bound in (bounds.low, bounds.high))
+        at = compute.index_in(table.column(self._sought.name), value_set=self._sought.values)
+        decided = compute.greater(self._orders.low.take(at), high)
+        if not bounds.nulls:
+            decided = compute.or_(decided, compute.less(self._orders.high.take(at), low))
+        return bool(compute.all(compute.fill_null(decided, False), min_count=0).as_py())
 
     def report(self, con: duckdb.DuckDBPyConnection) -> None:
         """Fill `keyless` with the rows whose key is NULL."""

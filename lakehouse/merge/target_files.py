@@ -1,4 +1,4 @@
-"""Reads data files of the target: some columns of all rows, some columns of some rows, or whole files by a local copy.
+"""Reads data files of the target: some columns of all rows, or some columns of some rows.
 
 Columns are found by field id, so renamed, added and reordered columns of older files are read right. Credentials are
 the catalog's: everything goes through the table's FileIO. Never more than a few row groups are in memory.
@@ -6,30 +6,25 @@ the catalog's: everything goes through the table's FileIO. Never more than a few
 
 from __future__ import annotations
 
-import shutil
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile
-from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.table.name_mapping import NameMapping
-from pyiceberg.types import IcebergType
+from pyiceberg.types import IcebergType, NestedField
 
 from lakehouse.catalog import translated
 from lakehouse.errors import NotAvailable
-from lakehouse.merge.layout import column_expressions, identified
-from lakehouse.naming import quote_name, quote_text
+from lakehouse.merge.layout import identified
+from lakehouse.merge.statistics import Bounds, column_bounds, weight
 
 PARALLEL_READS = 8
 BYTES_AHEAD = 256 << 20
@@ -51,15 +46,6 @@ class TargetFile:
     @property
     def path(self) -> str:
         return self.file.file_path
-
-
-@dataclass(frozen=True, slots=True)
-class LocalFile:
-    """A copy of a data file, with the schema that it was written with."""
-
-    number: int
-    path: Path
-    schema: pa.Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +78,25 @@ class Chunk:
 
 
 class Look(Protocol):
-    """Says, in the reading threads, which rows of a chunk are wanted by the values of some of its columns."""
+    """Says, in the reading threads, which rows of a chunk are wanted, and where some columns of them need no reading.
+
+    It looks at the columns `columns`. `spared` are read only where the bounds of the column `by` leave something open.
+    """
 
     @property
     def columns(self) -> Sequence[str]: ...
 
-    def __call__(self, chunk: Chunk, table: pa.Table) -> Any:
+    @property
+    def by(self) -> str: ...
+
+    @property
+    def spared(self) -> Collection[str]: ...
+
+    def rows(self, chunk: Chunk, table: pa.Table) -> Any:
         """An Arrow array of ascending row numbers in the chunk, or None for all; `table` has `columns`."""
+
+    def settled(self, table: pa.Table, bounds: Bounds) -> bool:
+        """Whether any value between these bounds of `by` says as much as the row's own; `table` has `columns`."""
 
 
 class TargetReader:
@@ -119,31 +117,28 @@ class TargetReader:
         says which rows are wanted.
         """
         fields = [self.schema.find_field(name) for name in columns]
-        types = {field.name: arrow_type(field.field_type) for field in fields}
-        values: list[Any] = [pa.field(name, kind) for name, kind in types.items()]
-        shape = pa.schema([pa.field("__file", pa.int32()), pa.field("__pos", pa.int64()), *values])
+        kinds: list[Any] = [pa.field(field.name, arrow_type(field.field_type)) for field in fields]
+        shape = pa.schema([pa.field("__file", pa.int32()), pa.field("__pos", pa.int64()), *kinds])
+        spared = [name for name in columns if look and name in look.spared]
 
         def read(chunk: Chunk) -> list[pa.RecordBatch]:
-            names = chunk.opened.names
-            stored = {field.name: names.get(field.field_id) if names else field.name for field in fields}
-            constants = {name: _constant(chunk, stored[name]) for name in stored}
-            table = self._read_groups(chunk, [n for name, n in stored.items() if n and constants[name] is None])
-
-            def column(name: str, rows: pa.Table) -> Any:
-                if (value := constants[name]) is not None:
-                    return typed(_repeated(value, rows.num_rows), types[name])
-                if (own := stored[name]) is None or own not in table.column_names:
-                    return _nulls(rows.num_rows, types[name])
-                return typed(rows.column(own), types[name])
-
-            wanted = look(chunk, pa.table({name: column(name, table) for name in look.columns})) if look else None
+            part = _Part(chunk, fields, self._read_groups)
+            values = part.columns([name for name in columns if name not in spared])
+            wanted = look.rows(chunk, values) if look else None
             if wanted is None:
-                wanted, rows = _positions(0, chunk.rows), table
+                wanted = _positions(0, chunk.rows)
             else:
-                rows = table.take(wanted)
+                values = values.take(wanted)
+            if look and spared:
+                bounds = part.bounds(look.by)
+                settled = bounds is not None and look.settled(values, bounds)
+                more = part.stand_ins(spared, look.by, len(wanted)) if settled else part.columns(spared).take(wanted)
+                for name in spared:
+                    values = values.append_column(name, more.column(name))
             numbers = pa.repeat(pa.scalar(chunk.target.number, pa.int32()), len(wanted))
-            places: list[Any] = [numbers, pc.add(wanted, pa.scalar(chunk.start, pa.int64()))]
-            return pa.Table.from_arrays([*places, *(column(name, rows) for name in types)], schema=shape).to_batches()
+            positions = pc.add(wanted, pa.scalar(chunk.start, pa.int64()))
+            arrays: list[Any] = [numbers, positions, *values.select(columns).columns]
+            return pa.Table.from_arrays(arrays, schema=shape).to_batches()
 
         with ThreadPoolExecutor(PARALLEL_READS) as pool:
             ids = {field.field_id for field in fields}
@@ -189,7 +184,7 @@ class TargetReader:
     def _open(self, target: TargetFile) -> _Opened:
         if (known := self._opened.get(target.path)) is not None:
             return known
-        _refuse_other_formats(target)
+        refuse_other_formats(target)
         with translated(f"file={target.path}"):
             stream: Any = self._io.new_input(target.path).open()
             metadata = pq.read_metadata(stream)
@@ -222,19 +217,44 @@ class TargetReader:
             yield stream
 
 
-def copy_files(table: Table, files: Iterable[TargetFile], folder: Path) -> tuple[LocalFile, ...]:
-    """Copy whole files to a local folder, some at a time."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(PARALLEL_READS) as pool:
-        return tuple(pool.map(lambda target: _copy(table.io, table.name_mapping(), target, folder), files))
+class _Part:
+    """Columns of one chunk, with the table's names and types. What statistics know is not read."""
 
+    def __init__(
+        self, chunk: Chunk, fields: Sequence[NestedField], read: Callable[[Chunk, Sequence[str]], pa.Table]
+    ) -> None:
+        names = chunk.opened.names
+        self._chunk, self._read = chunk, read
+        self._kinds = {field.name: arrow_type(field.field_type) for field in fields}
+        self._stored = {field.name: names.get(field.field_id) if names else field.name for field in fields}
 
-def select_rows(files: Sequence[LocalFile], schema: Schema) -> str:
-    """SQL that reads local files as (__file, __pos, every column of the table in order, typed as it is now)."""
-    layouts: dict[str, list[LocalFile]] = {}
-    for file in files:
-        layouts.setdefault(file.schema.to_string(show_field_metadata=True), []).append(file)
-    return " union all ".join(_select_layout(group, schema) for group in layouts.values())
+    def bounds(self, name: str) -> Bounds | None:
+        chunk = self._chunk
+        return column_bounds(chunk.metadata, chunk.groups, schema=chunk.opened.schema, column=self._stored[name])
+
+    def columns(self, names: Sequence[str]) -> pa.Table:
+        """All rows; a column that the file lacks is NULL."""
+        constants = {name: known.high for name in names if (known := self.bounds(name)) and known.constant}
+        asked = {name: own for name in names if (own := self._stored[name]) and name not in constants}
+        table = self._read(self._chunk, [*asked.values()])
+        columns = {name: table.column(own) for name, own in asked.items() if own in table.column_names}
+        return pa.table(
+            {
+                name: typed(columns[name], self._kinds[name])
+                if name in columns
+                else self._repeated(name, constants.get(name), self._chunk.rows)
+                for name in names
+            }
+        )
+
+    def stand_ins(self, names: Sequence[str], by: str, count: int) -> pa.Table:
+        """`count` rows with a value between its bounds for `by` and NULL in the other columns."""
+        bounds = self.bounds(by)
+        return pa.table({n: self._repeated(n, bounds.high if bounds and n == by else None, count) for n in names})
+
+    def _repeated(self, name: str, value: Any, count: int) -> Any:
+        kind: Any = self._kinds[name]
+        return pa.nulls(count, kind) if value is None else typed(pa.repeat(value, count), kind)
 
 
 def arrow_type(field_type: IcebergType) -> pa.DataType:
@@ -242,30 +262,6 @@ def arrow_type(field_type: IcebergType) -> pa.DataType:
     found = cast(pa.DataType, schema_to_pyarrow(field_type))
     narrow: dict[pa.DataType, pa.DataType] = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
     return narrow.get(found, found)
-
-
-def _copy(io: FileIO, mapping: NameMapping | None, target: TargetFile, folder: Path) -> LocalFile:
-    _refuse_other_formats(target)
-    local = folder / f"{target.number}.parquet"
-    with (
-        translated(f"file={target.path}"),
-        io.new_input(target.path).open() as source,
-        local.open("wb") as output,
-    ):
-        shutil.copyfileobj(source, output, 1 << 22)
-    return LocalFile(target.number, local, identified(pq.read_schema(local), mapping))
-
-
-def _select_layout(files: Sequence[LocalFile], schema: Schema) -> str:
-    values = zip(column_expressions(schema.fields, files[0].schema), schema.fields, strict=True)
-    columns = ", ".join(f"{value} as {quote_name(field.name)}" for value, field in values)
-    paths = ", ".join(quote_text(str(f.path)) for f in files)
-    numbers = " ".join(f"when {quote_text(str(f.path))} then {f.number}" for f in files)
-    return (
-        f"select (case __path {numbers} end)::int as __file, __pos, {columns} from "
-        f"(select *, filename as __path, file_row_number as __pos "
-        f"from read_parquet([{paths}], filename = true, file_row_number = true))"
-    )
 
 
 def _hit_groups(chunk: Chunk, positions: Any) -> Iterator[Chunk]:
@@ -327,34 +323,7 @@ def _weight(chunk: Chunk, ids: Collection[int]) -> int:
     wanted = {name for field_id, name in names.items() if field_id in ids}
     paths = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
     columns = [n for n, path in enumerate(paths) if not names or path.partition(".")[0] in wanted]
-    sizes = (metadata.row_group(g).column(n).total_uncompressed_size for g in chunk.groups for n in columns)
-    return max(sum(sizes), 8 * chunk.rows * len(columns))
-
-
-def _constant(chunk: Chunk, column: str | None) -> pa.Scalar[Any] | None:
-    """The value of a flat column of whole numbers, dates or times that has one alone in the chunk, by its statistics.
-
-    A partition's own column and the landing date of a file are such columns: reading them would tell nothing new.
-    """
-    if column is None or column not in chunk.opened.schema.names:
-        return None
-    metadata = chunk.metadata
-    kind = chunk.opened.schema.field(column).type
-    if not (pa.types.is_signed_integer(kind) or pa.types.is_date32(kind) or pa.types.is_timestamp(kind)):
-        return None
-    number = next(n for n in range(metadata.num_columns) if metadata.schema.column(n).path == column)
-    found = set()
-    for group in chunk.groups:
-        known: Any = metadata.row_group(group).column(number).statistics
-        if known is None or not (known.has_min_max and known.has_null_count) or known.null_count:
-            return None
-        if known.physical_type not in ("INT32", "INT64"):
-            return None
-        found |= {known.min_raw, known.max_raw}
-    if len(found) != 1:
-        return None
-    stored = pa.int32() if pa.types.is_date32(kind) else pa.int64()
-    return pa.array([*found], stored).cast(kind)[0]
+    return weight(metadata, chunk.groups, columns)
 
 
 def typed(array: Any, kind: pa.DataType) -> Any:
@@ -372,14 +341,6 @@ def _between(positions: Any, low: int, high: int) -> Any:
     return positions.filter(compute.and_(compute.greater_equal(positions, low), compute.less(positions, high)))
 
 
-def _repeated(value: Any, count: int) -> Any:
-    return pa.repeat(value, count)
-
-
-def _nulls(count: int, kind: Any) -> Any:
-    return pa.nulls(count, kind)
-
-
 def _positions(start: int, end: int) -> Any:
     return pa.arange(start, end)  # type: ignore[attr-defined]
 
@@ -389,7 +350,7 @@ def _names_by_id(schema: pa.Schema) -> dict[int, str]:
     return {int(i): f.name for i, f in zip(ids, schema, strict=True) if i is not None}
 
 
-def _refuse_other_formats(target: TargetFile) -> None:
+def refuse_other_formats(target: TargetFile) -> None:
     if target.file.file_format != "PARQUET":
         raise NotAvailable(
             f"data files in other formats than Parquet are not available yet: file={target.path} "

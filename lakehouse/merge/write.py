@@ -25,11 +25,12 @@ from lakehouse.merge.data_file import describe, stored_values
 from lakehouse.merge.fixed_length import fix_lengths
 from lakehouse.merge.fresh import Fresh, FreshPart, select_fresh
 from lakehouse.merge.layout import field_ids_sql
+from lakehouse.merge.local_files import LocalFile, copy_files, select_rows
 from lakehouse.merge.match import FileChange, Match
 from lakehouse.merge.policy import Fate
 from lakehouse.merge.position_deletes import write_deletes
 from lakehouse.merge.positions import positions_by_file
-from lakehouse.merge.target_files import PARALLEL_READS, LocalFile, TargetFile, copy_files, select_rows
+from lakehouse.merge.target_files import PARALLEL_READS, TargetFile
 from lakehouse.naming import TARGET_FILE_BYTES, quote_name, quote_text
 from lakehouse.table_files import upload
 

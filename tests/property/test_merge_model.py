@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -52,22 +53,22 @@ class Counts:
     stale: int = 0
 
 
-def order(row: Row) -> tuple[Any, ...]:
+def order(row: Row, order_by: Sequence[str]) -> tuple[Any, ...]:
     """DESIGN §4, invariant 4: (order_by…, mtime, uri, line), NULL oldest."""
-    moment = row.values["t"]
-    return (moment is not None, moment or START, row.mtime, row.uri, row.line)
+    values = (row.values[name] for name in order_by)
+    return (*((value is not None, value or START) for value in values), row.mtime, row.uri, row.line)
 
 
 def content(row: Row) -> tuple[str, ...]:
     return tuple(str(row.values[name]) for name in ("n", "t", "day"))
 
 
-def apply(model: dict[int, Row], batch: list[Row]) -> Counts:
+def apply(model: dict[int, Row], batch: list[Row], order_by: Sequence[str]) -> Counts:
     """What the merge must do with a batch."""
     winners: dict[int, Row] = {}
     for row in batch:
         key = row.values["id"]
-        if key not in winners or order(row) > order(winners[key]):
+        if key not in winners or order(row, order_by) > order(winners[key], order_by):
             winners[key] = row
     counts = Counts()
     for key, row in winners.items():
@@ -77,7 +78,7 @@ def apply(model: dict[int, Row], batch: list[Row]) -> Counts:
             model[key] = row
         elif content(old) == content(row):
             counts.unchanged += 1
-        elif order(row) >= order(old):
+        elif order(row, order_by) >= order(old, order_by):
             counts.updated += 1
             model[key] = row
         else:
@@ -86,14 +87,20 @@ def apply(model: dict[int, Row], batch: list[Row]) -> Counts:
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(batches=batches(), partition_by=st.sampled_from(["[]", "[day]", "['day(t)']"]))
-def test_the_merge_agrees_with_a_dict(batches: list[list[Row]], partition_by: str) -> None:
+@given(
+    batches=batches(),
+    partition_by=st.sampled_from(["[]", "[day]", "['day(t)']"]),
+    order_by=st.sampled_from([["t"], ["day", "t"], ["t", "day"]]),
+)
+def test_the_merge_agrees_with_a_dict(batches: list[list[Row]], partition_by: str, order_by: list[str]) -> None:
     columns = "{id: bigint, n: double, t: timestamptz, day: date}"
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(declare(columns=columns, partition_by=partition_by), Path(folder))
+        bench = Bench(
+            declare(columns=columns, partition_by=partition_by, order_by=f"[{', '.join(order_by)}]"), Path(folder)
+        )
         model: dict[int, Row] = {}
         for batch in batches:
-            expected = apply(model, batch)
+            expected = apply(model, batch, order_by)
             merged = bench.merge(batch)
             counts = merged.match.counts
             assert (counts.inserted, counts.updated, counts.unchanged, counts.stale) == (

@@ -35,6 +35,7 @@ ROWS = 30_000
 SETS = {
     "daily": cases("daily", ROWS)["load"],
     "scatter": cases("scatter", ROWS)["load"],
+    "late updates": cases("scatter-late", ROWS)["load"],
     "every row of three days, random keys": list(cases("growth", ROWS).values())[3],
     "two keys": cases("composite", ROWS)["two strings"],
 }
@@ -296,7 +297,7 @@ def test_requests_are_told_apart(request_: Request, found: str) -> None:
 def test_workloads_share_cases_and_targets() -> None:
     assert needed(("memory",)) == ("daily", "memory")
     todo = jobs(WORKLOADS, 1_000_000, ("duckdb",))
-    assert [len(todo[Target("orders", rows)]) for rows in (100_000, 1_000_000, 10_000_000)] == [1, 2, 2]
+    assert [len(todo[Target("orders", rows)]) for rows in (100_000, 1_000_000, 10_000_000)] == [1, 3, 2]
     daily = todo[Target("orders", 1_000_000)][0]
     assert (daily.peers, daily.reruns, daily.floors) == ((DUCKDB,), True, True)
     assert cases("growth", 1_000_000)["1,000,000 rows, keys in time order"] == daily.case

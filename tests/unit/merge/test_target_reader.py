@@ -16,6 +16,7 @@ from pyiceberg.types import DateType, IntegerType, LongType, NestedField, String
 
 from lakehouse.iceberg import live_files
 from lakehouse.merge import target_files
+from lakehouse.merge.statistics import Bounds
 from lakehouse.merge.target_files import Chunk, TargetFile, TargetReader
 
 SCHEMA = Schema(
@@ -81,9 +82,43 @@ def test_a_constant_column_is_not_read(table: Table, monkeypatch: pytest.MonkeyP
 class Odd:
     columns = ("day", "id")
 
-    def __call__(self, chunk: Chunk, table: pa.Table) -> Any:
-        assert table.column_names == ["day", "id"]
+    by = ""
+    spared = ()
+
+    def rows(self, chunk: Chunk, table: pa.Table) -> Any:
+        assert table.column_names == ["text", "id", "day"]
         return pa.array([n for n, key in enumerate(table.column("id").to_pylist()) if key % 2], pa.int64())
+
+    def settled(self, table: pa.Table, bounds: Bounds) -> bool:
+        raise AssertionError("nothing is spared")
+
+
+class Sparing(Odd):
+    """Spares `few` and `text` where `few` is no more than 5."""
+
+    by = "few"
+    spared = ("text", "few")
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[list[int], int, int, bool]] = []
+
+    def rows(self, chunk: Chunk, table: pa.Table) -> Any:
+        return super().rows(chunk, table.append_column("text", table.column("id")).select(["text", "id", "day"]))
+
+    def settled(self, table: pa.Table, bounds: Bounds) -> bool:
+        low, high = bounds.low.as_py(), bounds.high.as_py()
+        self.asked.append((table.column("id").to_pylist(), low, high, bounds.nulls))
+        return high <= 5
+
+
+def test_columns_are_spared_where_the_bounds_settle_the_rows(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target_files, "ROWS_AT_ONCE", 4)
+    files = fill(table, id=list(range(10)), few=[1, 2, 5, 4, 6, None, 7, 8, None, None], text=[*"abcdefghij"])
+    look = Sparing()
+    found = rows(TargetReader(table).scan(files, ["text", "id", "day", "few"], look))
+    assert sorted(look.asked) == [([1, 3], 1, 5, False), ([5, 7], 6, 8, True)]  # no bounds of NULLs alone
+    told = [(1, 5, None), (3, 5, None), (5, None, "f"), (7, 8, "h"), (9, None, "j")]
+    assert [(row["id"], row["few"], row["text"]) for row in found] == told
 
 
 def test_a_look_sees_constants_and_says_which_rows_come(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:

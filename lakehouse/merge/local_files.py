@@ -1,0 +1,69 @@
+"""Whole data files of the target by a local copy, for the files that are rewritten."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.name_mapping import NameMapping
+
+from lakehouse.catalog import translated
+from lakehouse.merge.layout import column_expressions, identified
+from lakehouse.merge.target_files import PARALLEL_READS, TargetFile, refuse_other_formats
+from lakehouse.naming import quote_name, quote_text
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """A copy of a data file, with the schema that it was written with."""
+
+    number: int
+    path: Path
+    schema: pa.Schema
+
+
+def copy_files(table: Table, files: Iterable[TargetFile], folder: Path) -> tuple[LocalFile, ...]:
+    """Copy whole files to a local folder, some at a time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(PARALLEL_READS) as pool:
+        return tuple(pool.map(lambda target: _copy(table.io, table.name_mapping(), target, folder), files))
+
+
+def select_rows(files: Sequence[LocalFile], schema: Schema) -> str:
+    """SQL that reads local files as (__file, __pos, every column of the table in order, typed as it is now)."""
+    layouts: dict[str, list[LocalFile]] = {}
+    for file in files:
+        layouts.setdefault(file.schema.to_string(show_field_metadata=True), []).append(file)
+    return " union all ".join(_select_layout(group, schema) for group in layouts.values())
+
+
+def _copy(io: FileIO, mapping: NameMapping | None, target: TargetFile, folder: Path) -> LocalFile:
+    refuse_other_formats(target)
+    local = folder / f"{target.number}.parquet"
+    with (
+        translated(f"file={target.path}"),
+        io.new_input(target.path).open() as source,
+        local.open("wb") as output,
+    ):
+        shutil.copyfileobj(source, output, 1 << 22)
+    return LocalFile(target.number, local, identified(pq.read_schema(local), mapping))
+
+
+def _select_layout(files: Sequence[LocalFile], schema: Schema) -> str:
+    values = zip(column_expressions(schema.fields, files[0].schema), schema.fields, strict=True)
+    columns = ", ".join(f"{value} as {quote_name(field.name)}" for value, field in values)
+    paths = ", ".join(quote_text(str(f.path)) for f in files)
+    numbers = " ".join(f"when {quote_text(str(f.path))} then {f.number}" for f in files)
+    return (
+        f"select (case __path {numbers} end)::int as __file, __pos, {columns} from "
+        f"(select *, filename as __path, file_row_number as __pos "
+        f"from read_parquet([{paths}], filename = true, file_row_number = true))"
+    )
