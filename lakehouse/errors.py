@@ -59,7 +59,7 @@ class Blocked(DataError):
 
 
 class TargetDamaged(DataError):
-    """The target holds rows that break a rule the merge relies on."""
+    """The target holds rows that break a rule the merge relies on, or a data file that cannot be read."""
 
 
 class CountsDiffer(DataError):

@@ -15,14 +15,15 @@ from typing import Any, Protocol, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.io.pyarrow import PyArrowFileIO, schema_to_pyarrow
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 from pyiceberg.types import IcebergType, NestedField
 
 from lakehouse.catalog import translated
-from lakehouse.errors import NotAvailable
+from lakehouse.errors import NotAvailable, TargetDamaged
 from lakehouse.merge.layout import identified
 from lakehouse.merge.statistics import Bounds, column_bounds, weight
 
@@ -32,6 +33,7 @@ BYTES_AHEAD = 256 << 20
 ROWS_AT_ONCE = 1 << 18
 OPENED_KEPT = 256
 _FIELD_ID = b"PARQUET:field_id"
+_PARQUET = ds.ParquetFileFormat()
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -50,13 +52,17 @@ class TargetFile:
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """A file's footer, its columns by field id (empty: it has no ids) and, where threads can share it, its open stream:
-    opening one costs a request."""
+    """A file with its footer, the schema that it was written with, and its columns by field id (empty: it has none)."""
 
-    metadata: pq.FileMetaData
+    fragment: ds.ParquetFileFragment
     schema: pa.Schema
     names: Mapping[int, str]
-    stream: pa.NativeFile | None
+
+    def name_of(self, field: NestedField) -> str | None:
+        """The file's own name of a column of the table; None if it lacks the column."""
+        if self.names:
+            return self.names.get(field.field_id)
+        return field.name if field.name in self.schema.names else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,7 @@ class Chunk:
 
     @property
     def metadata(self) -> pq.FileMetaData:
-        return self.opened.metadata
+        return self.opened.fragment.metadata
 
     @property
     def rows(self) -> int:
@@ -151,17 +157,17 @@ class TargetReader:
         Only row groups with a wanted row are read. Rows of files with one layout come together, up to ROWS_AT_ONCE.
         """
         positions = {target.number: rows for target, rows in wanted}
-        ids = {self.schema.find_field(name).field_id for name in columns}
+        asked = [self.schema.find_field(name) for name in columns]
+        ids = {field.field_id for field in asked}
 
         def read(chunk: Chunk) -> pa.Table:
-            names, there = chunk.opened.names, set(chunk.opened.schema.names)
-            have = [n for i, n in names.items() if i in ids] if names else [n for n in columns if n in there]
+            have = [name for field in asked if (name := chunk.opened.name_of(field)) is not None]
             here = _between(positions[chunk.target.number], chunk.start, chunk.start + chunk.rows)
             table = self._read_groups(chunk, have).select(have).take(pc.subtract(here, chunk.start))
             numbers = pa.repeat(pa.scalar(chunk.target.number, pa.int32()), len(here))
-            own = identified(table.schema, self._mapping)
-            fields: list[Any] = [pa.field("__file", pa.int32()), pa.field("__pos", pa.int64()), *own]
-            return pa.Table.from_arrays([numbers, here, *table.columns], schema=pa.schema(fields))
+            own: list[Any] = [chunk.opened.schema.field(name) for name in have]
+            shape = pa.schema([pa.field("__file", pa.int32()), pa.field("__pos", pa.int64()), *own])
+            return pa.Table.from_arrays([numbers, here, *table.columns], schema=shape)
 
         with ThreadPoolExecutor(PARALLEL_READS) as pool:
             chunks = self._chunks(pool, [target for target, _ in wanted])
@@ -173,7 +179,7 @@ class TargetReader:
         for target, opened in ahead(pool, lambda target: (target, self._open(target)), files):
             groups: list[int] = []
             start = rows = 0
-            metadata = opened.metadata
+            metadata = opened.fragment.metadata
             for group in range(metadata.num_row_groups):
                 groups.append(group)
                 rows += metadata.row_group(group).num_rows
@@ -185,36 +191,32 @@ class TargetReader:
         if (known := self._opened.get(target.path)) is not None:
             return known
         refuse_other_formats(target)
-        with translated(f"file={target.path}"):
-            stream: Any = self._io.new_input(target.path).open()
-            metadata = pq.read_metadata(stream)
-        # other streams have one position for all who read
-        shared = stream if isinstance(stream, pa.NativeFile) and not isinstance(stream, pa.PythonFile) else None
-        if shared is None:
-            stream.close()
+        with _reading(target):
+            fragment = self._fragment(target)
+            schema = identified(fragment.metadata.schema.to_arrow_schema(), self._mapping)
         surplus = max(0, len(self._opened) + 1 - OPENED_KEPT)
         for path in list(self._opened)[:surplus]:  # a copy: other threads add to it
             self._opened.pop(path, None)
-        schema = identified(metadata.schema.to_arrow_schema(), self._mapping)
-        opened = self._opened[target.path] = _Opened(metadata, schema, _names_by_id(schema), shared)
+        opened = self._opened[target.path] = _Opened(fragment, schema, _names_by_id(schema))
         return opened
+
+    def _fragment(self, target: TargetFile) -> Any:
+        """The file as Arrow reads it. The manifest knows its size, so Arrow need not ask for it."""
+        if not isinstance(self._io, PyArrowFileIO):
+            stream: Any = self._io.new_input(target.path).open()
+            return _PARQUET.make_fragment(stream)
+        scheme, place, path = self._io.parse_location(target.path, self._io.properties)
+        system = self._io.fs_by_scheme(scheme, place)
+        return _PARQUET.make_fragment(path, system, file_size=target.file.file_size_in_bytes)
 
     def _read_groups(self, chunk: Chunk, columns: Sequence[str]) -> pa.Table:
         """These columns of a chunk; without one, a column of NULLs that has its rows."""
         if not columns:
             return pa.table({"__none": pa.nulls(chunk.rows)})
-        with translated(f"file={chunk.target.path}"), self._stream(chunk) as stream:
-            parquet = pq.ParquetFile(stream, metadata=chunk.metadata, pre_buffer=True)
-            return parquet.read_row_groups(list(chunk.groups), columns=list(columns), use_threads=False)
-
-    @contextmanager
-    def _stream(self, chunk: Chunk) -> Iterator[Any]:
-        """The stream that the file's footer was read from, or one of the caller's own."""
-        if chunk.opened.stream is not None:
-            yield chunk.opened.stream
-            return
-        with self._io.new_input(chunk.target.path).open() as stream:
-            yield stream
+        with _reading(chunk.target):
+            groups: Any = chunk.opened.fragment.subset(row_group_ids=list(chunk.groups))
+            table: pa.Table = groups.to_table(columns=list(columns), use_threads=False)
+            return table
 
 
 class _Part:
@@ -223,10 +225,9 @@ class _Part:
     def __init__(
         self, chunk: Chunk, fields: Sequence[NestedField], read: Callable[[Chunk, Sequence[str]], pa.Table]
     ) -> None:
-        names = chunk.opened.names
         self._chunk, self._read = chunk, read
         self._kinds = {field.name: arrow_type(field.field_type) for field in fields}
-        self._stored = {field.name: names.get(field.field_id) if names else field.name for field in fields}
+        self._stored = {field.name: chunk.opened.name_of(field) for field in fields}
 
     def bounds(self, name: str) -> Bounds | None:
         chunk = self._chunk
@@ -235,17 +236,15 @@ class _Part:
     def columns(self, names: Sequence[str]) -> pa.Table:
         """All rows; a column that the file lacks is NULL."""
         constants = {name: known.high for name in names if (known := self.bounds(name)) and known.constant}
-        asked = {name: own for name in names if (own := self._stored[name]) and name not in constants}
+        asked = {name: own for name in names if (own := self._stored[name]) is not None and name not in constants}
         table = self._read(self._chunk, [*asked.values()])
-        columns = {name: table.column(own) for name, own in asked.items() if own in table.column_names}
-        return pa.table(
-            {
-                name: typed(columns[name], self._kinds[name])
-                if name in columns
-                else self._repeated(name, constants.get(name), self._chunk.rows)
-                for name in names
-            }
-        )
+
+        def column(name: str) -> Any:
+            if name in asked:
+                return typed(table.column(asked[name]), self._kinds[name])
+            return self._repeated(name, constants.get(name), self._chunk.rows)
+
+        return pa.table({name: column(name) for name in names})
 
     def stand_ins(self, names: Sequence[str], by: str, count: int) -> pa.Table:
         """`count` rows with a value between its bounds for `by` and NULL in the other columns."""
@@ -348,6 +347,19 @@ def _positions(start: int, end: int) -> Any:
 def _names_by_id(schema: pa.Schema) -> dict[int, str]:
     ids = ((f.metadata or {}).get(_FIELD_ID) for f in schema)
     return {int(i): f.name for i, f in zip(ids, schema, strict=True) if i is not None}
+
+
+@contextmanager
+def _reading(target: TargetFile) -> Iterator[None]:
+    """Errors of reading a data file as ours: one that is no whole Parquet file is damage, no trouble of the storage."""
+    try:
+        with translated(f"file={target.path}"):
+            yield
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise TargetDamaged(
+            f"a data file of the table cannot be read: file={target.path} {' '.join(str(error).split())}",
+            next="restore the file, or roll the table back to a snapshot without it",
+        ) from error
 
 
 def refuse_other_formats(target: TargetFile) -> None:

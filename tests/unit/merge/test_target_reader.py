@@ -14,6 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import DateType, IntegerType, LongType, NestedField, StringType, TimestamptzType
 
+from lakehouse.errors import TargetDamaged
 from lakehouse.iceberg import live_files
 from lakehouse.merge import target_files
 from lakehouse.merge.statistics import Bounds
@@ -150,3 +151,13 @@ def test_a_file_without_field_ids_that_lacks_a_column(table: Table) -> None:
     pq.write_table(pa.table({"few": pa.array([3] * 10, pa.int32()), "id": pa.array(range(10), pa.int64())}), path)
     found = rows(TargetReader(table).scan([target], ["id", "few", "day"]))
     assert [(row["id"], row["few"], row["day"]) for row in found] == [(n, 3, None) for n in range(10)]
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.1, 0.9])
+def test_a_damaged_file_is_named(table: Table, kept: float) -> None:
+    (target,) = fill(table, id=list(range(10)))
+    path = Path(target.path.removeprefix("file://"))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * kept)])
+    with pytest.raises(TargetDamaged, match=path.name):
+        rows(TargetReader(table).scan([target], ["id"]))
