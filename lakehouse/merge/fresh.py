@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 MATERIALISE_ABOVE = 8
 """With more partitions than this the rows are stored with the number of theirs: each is scanned once per partition."""
-FEW_ROWS = 250_000
-"""Up to so many rows are stored in any case: they are asked for several times."""
+FEW_VALUES = 2_000_000
+"""Rows with up to so many values in all are stored in any case: they are asked for several times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,8 @@ def select_fresh(
     )
     columns = ", ".join(quote_name(name) for name in values)
     fresh = Fresh(con, rows, columns, tuple(partition_expressions(schema, table.spec())))
-    return fresh.stored() if match.counts.inserted + match.counts.updated <= FEW_ROWS else fresh
+    count = match.counts.inserted + match.counts.updated
+    return fresh.stored() if count * len(values) <= FEW_VALUES else fresh
 
 
 def _values(

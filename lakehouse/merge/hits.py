@@ -32,7 +32,7 @@ from pyiceberg.types import (
 from lakehouse.errors import TargetDamaged
 from lakehouse.merge.key_look import KeyLook, Orders, Sought
 from lakehouse.merge.order import old_date, order_verdict
-from lakehouse.merge.prune import between_bounds, null_keys
+from lakehouse.merge.prune import above_bounds, between_bounds, null_keys
 from lakehouse.merge.target_files import TargetFile, TargetReader, arrow_type, typed
 from lakehouse.merge.ties import looked_at, verdict_columns
 from lakehouse.model import Sweep
@@ -119,7 +119,9 @@ def find_hits(
     within = between_bounds(declaration, reader.schema, [target.file for target in files])
     meant = f"(select * from winners where {within})"
     ((count,),) = con.execute(f"select count(*) from {meant}").fetchall()
-    looked = _worth_a_look(declaration, reader.schema, files, count)
+    above = above_bounds(declaration, reader.schema, [target.file for target in files])
+    ((newer,),) = con.execute(f"select count(*) from {meant} where {above}").fetchall()
+    looked = _worth_a_look(declaration, reader.schema, files, count, open_ones=count - newer)
     sought = _sought(con, declaration, reader.schema, meant) if snapshot_date is None and count <= FEW_KEYS else None
     beside = _columns(declaration, looked)
     look = KeyLook(declaration.key, sought, spared=[n for n in beside if n not in (*declaration.key, SOURCE_DATE)])
@@ -154,15 +156,20 @@ def find_hits(
     return looked
 
 
-def _worth_a_look(declaration: Declaration, schema: Schema, files: Sequence[TargetFile], winners: int) -> Looked:
-    """Every column where a batch or a snapshot comes again, the order where any row group may be hit, else the key."""
+def _worth_a_look(
+    declaration: Declaration, schema: Schema, files: Sequence[TargetFile], winners: int, *, open_ones: int
+) -> Looked:
+    """Every column where a batch or a snapshot comes again, the order where any row group may be hit, else the key.
+
+    `open_ones` are the winners that may be no newer than the target.
+    """
     rows = sum(target.file.record_count for target in files)
     groups = sum(1 + target.file.record_count // GROUP_ROWS for target in files)
 
     def simple(looked: Looked) -> bool:
         return all(schema.find_field(name).field_type.is_primitive for name in _columns(declaration, looked))
 
-    if winners >= AT_ALL_SHARE * rows and simple(Looked.AT_ALL):
+    if open_ones >= AT_ALL_SHARE * rows and simple(Looked.AT_ALL):
         return Looked.AT_ALL
     if declaration.order_by and winners >= groups and simple(Looked.AT_ORDER):
         return Looked.AT_ORDER

@@ -110,6 +110,19 @@ def between_bounds(declaration: Declaration, schema: Schema, files: Sequence[Dat
     return "true"
 
 
+def above_bounds(declaration: Declaration, schema: Schema, files: Sequence[DataFile]) -> str:
+    """An SQL condition that only winners meet which are newer, by the first column of `order_by`, than every row of
+    these files."""
+    name = next(iter(declaration.order_by), None)
+    if name is None:
+        return "false"
+    field, kind = schema.find_field(name), next(c.type.name for c in declaration.columns if c.name == name)
+    bounds = [_bound(field.field_type, (file.upper_bounds or {}).get(field.field_id)) for file in files]
+    if not bounds or not all(isinstance(bound, int) and not isinstance(bound, bool) for bound in bounds):
+        return "false"
+    return f"{_AS_STORED.get(kind, '{0}').format(quote_name(name))} > {max(bounds)}"
+
+
 def null_keys(table: str, column: str, count: int, path: str) -> TargetDamaged:
     return TargetDamaged(
         f"table {table} has live rows with a NULL key: column={column} rows={count} file={path}",

@@ -7,6 +7,7 @@ is known of each hit: (__row_id, __file, __pos, old_date, differs, newer, older)
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -172,7 +173,7 @@ def _by_size(
     """The compared columns, split into cheap and dear ones by what the manifests say of their size."""
     hit = [files[int(number)] for (number,) in con.execute(f"select distinct __file from ({asked})").fetchall()]
     names = compared(declaration)
-    sizes = {name: _bytes(reader, hit, name) for name in names}
+    sizes = _bytes(reader, hit, names)
     budget = CHEAP_SHARE * sum(sizes.values())
     cheap: list[str] = []
     for name in sorted(names, key=lambda n: sizes[n]):
@@ -186,8 +187,10 @@ def _by_size(
     return cheap, [name for name in names if name not in cheap]
 
 
-def _bytes(reader: TargetReader, files: Sequence[TargetFile], column: str) -> int:
-    """Compressed bytes of a column with everything inside it, in these files; 0 where their writer did not say."""
-    field = reader.schema.find_field(column)
-    ids = set(index_by_id(Schema(field)))
-    return sum(size for target in files for i, size in (target.file.column_sizes or {}).items() if i in ids)
+def _bytes(reader: TargetReader, files: Sequence[TargetFile], columns: Sequence[str]) -> dict[str, int]:
+    """Compressed bytes of each column with everything inside it, in these files; 0 where their writer did not say."""
+    sizes: Counter[int] = Counter()
+    for target in files:
+        sizes.update(target.file.column_sizes or {})
+    fields = {name: reader.schema.find_field(name) for name in columns}
+    return {name: sum(sizes[i] for i in index_by_id(Schema(field))) for name, field in fields.items()}

@@ -19,7 +19,7 @@ from lakehouse.read.csv_survey import Cut, Survey
 from lakehouse.read.local_file import BOM
 
 SHORTEST = 8 << 20
-SHORTEST_PER_COLUMN = 128 << 10
+SHORTEST_PER_COLUMN = 64 << 10
 """Bytes of the shortest piece: below, planning one more branch of the statement costs more than a thread saves."""
 PER_THREAD = 2
 """Pieces for each thread, so that none waits long for the slowest one."""

@@ -122,21 +122,12 @@ class Sink:
 
     def add(self, relation: Relation, cells: Mapping[str, Cell], *, batch: pa.Table | None = None) -> int:
         """INSERT the rows of `relation`, bad ones with a negative line; returns how many there were in all."""
-        return self._insert([self.project(relation, cells)], batch)
-
-    def add_pieces(self, relations: Sequence[Relation], cells: Mapping[str, Cell]) -> int:
-        """As `add`, for several relations at once; see `any_order`."""
-        return self._insert([self.project(relation, cells) for relation in relations], None)
-
-    def _insert(self, projections: Sequence[Projection], batch: pa.Table | None) -> int:
-        selected = " UNION ALL ".join(
-            f"SELECT {projection.values}, $uri, CASE WHEN {projection.bad} THEN -line ELSE line END, $mtime, $date "
-            f"FROM {projection.typed}"
-            for projection in projections
-        )
+        projection = self.project(relation, cells)
         rows = changed(
             self.con,
-            f"INSERT INTO {STAGED} {selected}",
+            f"INSERT INTO {STAGED} "
+            f"SELECT {projection.values}, $uri, CASE WHEN {projection.bad} THEN -line ELSE line END, $mtime, $date "
+            f"FROM {projection.typed}",
             {"uri": self.uri, "mtime": self.mtime, "date": self.landing_date},
             lakehouse_read_batch=batch,
         )

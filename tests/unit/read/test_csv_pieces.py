@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -28,13 +28,14 @@ def pieces(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     monkeypatch.setattr(csv_pieces, "SHORTEST", 1)
     monkeypatch.setattr(csv_pieces, "SHORTEST_PER_COLUMN", 0)
     seen: list[int] = []
-    add_pieces = reader.Sink.add_pieces
 
-    def watched(self: reader.Sink, relations: Any, cells: Any) -> int:
-        seen.append(len(relations))
-        return add_pieces(self, relations, cells)
+    @contextmanager
+    def watched(*arguments: Any, **options: Any) -> Iterator[tuple[csv_pieces.Piece, ...]]:
+        with csv_pieces.cut(*arguments, **options) as found:
+            seen.append(len(found))
+            yield found
 
-    monkeypatch.setattr(reader.Sink, "add_pieces", watched)
+    monkeypatch.setattr(reader, "cut", watched)
     yield seen
 
 
