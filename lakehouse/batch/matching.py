@@ -1,10 +1,14 @@
-"""Matches a staged batch with the target as it is now, which is made if it is missing. Writes no file."""
+"""Matches a staged batch with the target as it is now, which is made if it is missing. Writes no file.
+
+What matching needs of an existing target is read while the batch is staged (`prepare`).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 from pyiceberg.table import Table
@@ -16,12 +20,30 @@ from lakehouse.errors import RetryLater
 from lakehouse.evolve import SchemaChange, fit_table, with_schema
 from lakehouse.graves import load_graves
 from lakehouse.iceberg import LiveFiles, live_files
-from lakehouse.merge import Match, match_target
+from lakehouse.merge import Match, TargetReader, match_target, numbered
 from lakehouse.model import Sweep
 from lakehouse.position import holds_rows_of_others
 from lakehouse.schema import target_schema, target_spec
 from lakehouse.services import Services
 from lakehouse.target import Target, look, refuse_what_we_cannot_merge
+
+if TYPE_CHECKING:
+    from lakehouse.declaration import Declaration
+
+
+OPENED_AHEAD = 64
+"""The data files of a table that has no more than so many are opened before it is known which of them are hit."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTarget:
+    """A target before the match: the planned one with the schema that the commit makes, its files, and their reader."""
+
+    target: Target
+    table: Table
+    schema: SchemaChange | None
+    live: LiveFiles
+    reader: TargetReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,42 +59,62 @@ class MatchedBatch:
     started_at: datetime
 
 
-def match_batch(
-    con: duckdb.DuckDBPyConnection, task: BatchTask, sweep: Sweep, *, folder: Path, services: Services
-) -> MatchedBatch:
-    """Match the view `winners`; `folder` is local. Raises what `match_target` and `fit_table` raise."""
-    started_at = services.now()
-    target = _existing_or_new(task, services)
-    assert target.table is not None
-    schema = fit_table(task.declaration, target.table).change
+def prepare(declaration: Declaration, target: Target) -> PreparedTarget | None:
+    """Read what is live in an existing target, and open its files if they are few; None if there is no table yet.
+
+    Raises what `fit_table` raises. Safe beside the thread that stages the batch.
+    """
+    if target.table is None:
+        return None
+    schema = fit_table(declaration, target.table).change
     table = with_schema(target.table, schema)
     with translated(f"table={target.name}"):
         live = live_files(table, target.main)
+    reader = TargetReader(table)
+    if len(live.data) <= OPENED_AHEAD:
+        reader.open_ahead(numbered(live))
+    return PreparedTarget(target, table, schema, live, reader)
+
+
+def match_batch(
+    con: duckdb.DuckDBPyConnection,
+    task: BatchTask,
+    sweep: Sweep,
+    *,
+    prepared: PreparedTarget | None,
+    folder: Path,
+    services: Services,
+) -> MatchedBatch:
+    """Match the view `winners` with the prepared target, or with one that is made now; `folder` is local.
+
+    Raises what `match_target` and `fit_table` raise.
+    """
+    started_at = services.now()
+    found = prepared or prepare(task.declaration, _new_target(task, services))
+    assert found is not None
     if task.declaration.hard_deletes:
         bookmark = task.position.bookmark
         load_graves(con, task.declaration, bookmark, services.state, now=started_at, folder=folder)
-    match = match_target(con, task.declaration, table=table, live=live, sweep=sweep)
-    return MatchedBatch(target, table, schema, live, match, started_at)
+    match = match_target(con, task.declaration, table=found.table, live=found.live, sweep=sweep, reader=found.reader)
+    return MatchedBatch(found.target, found.table, found.schema, found.live, match, started_at)
 
 
-def _existing_or_new(task: BatchTask, services: Services) -> Target:
-    """The planned target; a new one is created now, after the gates, and must be what was declared."""
-    target = task.position.target
-    if target.table is None:
-        schema = target_schema(task.declaration)
-        spec = target_spec(task.declaration, schema)
-        table = ensure_table(
-            services.catalog,
-            task.declaration.table,
-            schema=schema,
-            spec=spec,
-            properties=new_properties(task.declaration.table_properties),
-            location=task.declaration.location,
-            pause=services.pause,
-        )
-        target = look(task.declaration.table, task.declaration.context, table)
-        if target.tag is not None or holds_rows_of_others(target):
-            raise RetryLater(f"table {target.name} was created and loaded by somebody else meanwhile")
-        fit_table(task.declaration, table)
-        refuse_what_we_cannot_merge(target)
+def _new_target(task: BatchTask, services: Services) -> Target:
+    """The planned target that does not exist yet, created after the gates; it must be what was declared."""
+    schema = target_schema(task.declaration)
+    spec = target_spec(task.declaration, schema)
+    table = ensure_table(
+        services.catalog,
+        task.declaration.table,
+        schema=schema,
+        spec=spec,
+        properties=new_properties(task.declaration.table_properties),
+        location=task.declaration.location,
+        pause=services.pause,
+    )
+    target = look(task.declaration.table, task.declaration.context, table)
+    if target.tag is not None or holds_rows_of_others(target):
+        raise RetryLater(f"table {target.name} was created and loaded by somebody else meanwhile")
+    fit_table(task.declaration, table)
+    refuse_what_we_cannot_merge(target)
     return target

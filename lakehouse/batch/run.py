@@ -7,6 +7,7 @@ DESIGN §3, never here.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -22,7 +23,7 @@ from lakehouse.attempt import (
     write_record,
 )
 from lakehouse.batch.commit import Committed, commit_batch
-from lakehouse.batch.matching import match_batch
+from lakehouse.batch.matching import PreparedTarget, match_batch, prepare
 from lakehouse.batch.measure import measure
 from lakehouse.batch.staging import Staged, stage_objects
 from lakehouse.batch.stopwatch import Stopwatch
@@ -81,7 +82,9 @@ def run_batch(task: BatchTask, *, landing: Storage, services: Services, watch: S
         _engine_errors(services),
         scratch_folder(services.settings.spill, f"lakehouse-{task.attempt_id}") as folder,
         closing(_session(folder, services)) as con,
+        ThreadPoolExecutor(1, thread_name_prefix="prepare") as beside,
     ):
+        prepared = beside.submit(prepare, task.declaration, task.position.target)
         staged = stage_objects(
             con,
             task.declaration,
@@ -105,7 +108,9 @@ def run_batch(task: BatchTask, *, landing: Storage, services: Services, watch: S
             gates = _ask_gates(task, staged, superseded, landing=landing, services=services)
         if not all(g.passed for g in gates):
             return _blocked(con, task, staged, gates, folder=folder, services=services)
-        return _merge(con, task, staged, superseded.rows, gates, folder=folder, services=services, watch=watch)
+        return _merge(
+            con, task, staged, superseded.rows, gates, prepared, folder=folder, services=services, watch=watch
+        )
 
 
 def _withhold(con: duckdb.DuckDBPyConnection, task: BatchTask, staged: Staged) -> Staged:
@@ -128,6 +133,7 @@ def _merge(
     staged: Staged,
     superseded: int,
     gates: tuple[GateResult, ...],
+    prepared: Future[PreparedTarget | None],
     *,
     folder: Path,
     services: Services,
@@ -144,7 +150,7 @@ def _merge(
     staged = replace(staged, warnings=(*staged.warnings, *warnings))
     services.progress(Progress("merge", 0, 0, sum(o.rows.staged for o in staged.outcomes)))
     with watch.step("merge"):
-        matched = match_batch(con, task, sweep, folder=folder / "graves", services=services)
+        matched = match_batch(con, task, sweep, prepared=prepared.result(), folder=folder / "graves", services=services)
     if sweep.snapshot_date is not None:
         vanished = matched.match.counts.vanished
         gates = (*gates, deleted_ratio_gate(vanished, matched.live.rows, declaration.max_deleted_ratio))

@@ -76,16 +76,27 @@ class Match:
     dangling: frozenset[str] = frozenset()
 
 
+def numbered(live: LiveFiles) -> list[TargetFile]:
+    """The live data files with the numbers that stand for them in the tables of a batch."""
+    return [TargetFile(number, entry.data_file) for number, entry in enumerate(live.data)]
+
+
 def match_target(
-    con: duckdb.DuckDBPyConnection, declaration: Declaration, *, table: Table, live: LiveFiles, sweep: Sweep
+    con: duckdb.DuckDBPyConnection,
+    declaration: Declaration,
+    *,
+    table: Table,
+    live: LiveFiles,
+    sweep: Sweep,
+    reader: TargetReader | None = None,
 ) -> Match:
-    """Match the view `winners` with the live files of the target.
+    """Match the view `winners` with the live files of the target; `reader` may have opened some of them already.
 
     Raises TargetDamaged if a live key is NULL or stands in two rows, naming it; NotAvailable for equality deletes.
     """
-    reader = TargetReader(table)
+    reader = reader or TargetReader(table)
     refuse_equality_deletes(declaration.table, live.deletes)
-    files = [TargetFile(number, entry.data_file) for number, entry in enumerate(live.data)]
+    files = numbered(live)
     by_number = {target.number: target for target in files}
     create_tables(con)
     looked = _find(con, declaration, reader=reader, files=files, sweep=sweep, any_deletes=bool(live.deletes))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
 
@@ -23,7 +23,7 @@ from pyiceberg.table import Table
 from pyiceberg.types import IcebergType, NestedField
 
 from lakehouse.catalog import translated
-from lakehouse.errors import NotAvailable, TargetDamaged
+from lakehouse.errors import LakehouseError, NotAvailable, TargetDamaged
 from lakehouse.merge.layout import identified
 from lakehouse.merge.statistics import Bounds, column_bounds, weight
 
@@ -113,6 +113,16 @@ class TargetReader:
         self._io = table.io
         self._mapping = table.name_mapping()
         self._opened: dict[str, _Opened] = {}
+
+    def open_ahead(self, files: Sequence[TargetFile]) -> None:
+        """Open files that will perhaps be read. One that cannot be opened says so when it is read."""
+
+        def opened(target: TargetFile) -> None:
+            with suppress(LakehouseError):
+                self._open(target)
+
+        with ThreadPoolExecutor(PARALLEL_READS) as pool:
+            list(pool.map(opened, files))
 
     def scan(
         self, files: Sequence[TargetFile], columns: Sequence[str], look: Look | None = None

@@ -161,3 +161,19 @@ def test_a_damaged_file_is_named(table: Table, kept: float) -> None:
     path.write_bytes(whole[: int(len(whole) * kept)])
     with pytest.raises(TargetDamaged, match=path.name):
         rows(TargetReader(table).scan([target], ["id"]))
+
+
+def test_files_are_opened_once_ahead_or_when_they_are_read(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    for start in (0, 10):
+        good, bad = fill(table, id=list(range(start, start + 10)))[:1], fill(table, id=[7] * 10)[:1]
+    reader, opened = TargetReader(table), []
+    fragment = reader._fragment
+    monkeypatch.setattr(reader, "_fragment", lambda target: opened.append(target.path) or fragment(target))
+    damaged = Path(bad[0].path.removeprefix("file://"))
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    reader.open_ahead(good + bad)
+    assert sorted(opened) == sorted([good[0].path, bad[0].path])
+    assert sorted(row["id"] for row in rows(reader.scan(good, ["id"]))) == list(range(10, 20))
+    assert opened.count(good[0].path) == 1
+    with pytest.raises(TargetDamaged):
+        rows(reader.scan(bad, ["id"]))
