@@ -8,7 +8,7 @@ matched by name here and never by DuckDB; nothing is sniffed.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -133,11 +133,13 @@ def _read_by_the_letter(sink: Sink, file: CsvFile) -> None:
         )
 
 
-def _feed(sink: Sink, file: CsvFile, data: Iterable[Record]) -> tuple[int, int]:
+def _feed(
+    sink: Sink, file: CsvFile, data: Iterable[Record], suspects: Collection[str] | None = None
+) -> tuple[int, int]:
     """Put records into the sink; returns how many were not blank and how many of those had too many fields."""
     order = {name: i for i, name in enumerate(file.found)}
     positions = list(file.found.values())
-    buffer = RowBuffer(sink, text_cells(sink, file, order), width=len(positions))
+    buffer = RowBuffer(sink, text_cells(sink, file, order), width=len(positions), suspects=suspects)
     width = len(file.names)
     total = too_wide = 0
     for record in data:
@@ -248,21 +250,22 @@ def _refeed(sink: Sink, file: CsvFile, regular: Survey, flagged: Sequence[int]) 
     """
     try:
         with transaction(sink.con), file.path.open("rb") as binary:
+            suspects = sink.columns_without_value()
             sink.drop_flagged()
-            _feed_lines(sink, file, binary, regular, flagged)
+            data = _flagged_records(file, binary, regular, flagged)
+            _feed(sink, file, data, suspects)
     except BaseException:
         sink.forget()
         raise
 
 
-def _feed_lines(sink: Sink, file: CsvFile, binary: BinaryIO, regular: Survey, flagged: Sequence[int]) -> None:
+def _flagged_records(file: CsvFile, binary: BinaryIO, regular: Survey, flagged: Sequence[int]) -> Iterable[Record]:
     if regular.multiline:
         data = _data(binary, file.dialect, file.header_lines, blanks=True)
         wanted = frozenset(flagged)
-        _feed(sink, file, (record for record in data if record.line in wanted))
-    else:
-        skip_bom(binary)
-        _feed(sink, file, records(_picked_lines(binary, sorted(flagged)), file.dialect))
+        return (record for record in data if record.line in wanted)
+    skip_bom(binary)
+    return records(_picked_lines(binary, sorted(flagged)), file.dialect)
 
 
 def _picked_lines(binary: BinaryIO, wanted: Sequence[int]) -> Iterator[tuple[int, bytes]]:

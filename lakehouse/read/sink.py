@@ -83,6 +83,16 @@ def changed(
     return int(rows)
 
 
+def selected(
+    con: duckdb.DuckDBPyConnection,
+    sql: str,
+    *,
+    lakehouse_read_batch: pa.Table,  # noqa: ARG001
+) -> list[tuple[Any, ...]]:
+    """Rows of a query over the Arrow table `lakehouse_read_batch`."""
+    return con.execute(sql).fetchall()
+
+
 class Sink:
     """Takes the rows of one object. Raises UnreadableObject at once if the object's path lacks a declared value."""
 
@@ -167,19 +177,49 @@ class Sink:
         )
         self.drop_flagged()
 
-    def add_rows(self, rows: Sequence[SourceRow], cells: Mapping[str, Cell], *, width: int) -> None:
-        """Add records that Python has parsed; column `c<i>` of the cells is the i-th of the `width` texts."""
+    def add_rows(
+        self,
+        rows: Sequence[SourceRow],
+        cells: Mapping[str, Cell],
+        *,
+        width: int,
+        suspects: Collection[str] | None = None,
+    ) -> None:
+        """Add records that Python has parsed; column `c<i>` of the cells is the i-th of the `width` texts.
+
+        `suspects` are the columns that made these rows bad when another parser read them.
+        """
+        if suspects is not None:
+            rows = self._reject_suspects(rows, cells, width, suspects)
+        if not rows:
+            return
         self.add(_BATCH, cells, batch=_arrow(rows, width=width, raws=()))
         if flagged := set(self.flagged_lines(limit=len(rows))):
             bad = [row for row in rows if row.line in flagged]
-            self.reject(
-                _BATCH,
-                cells,
-                batch=_arrow(bad, width=width, raws=[readable(row.raw) for row in bad]),
-                suspects=self._without_value(),
-            )
+            self._reject_rows(bad, cells, width, self.columns_without_value())
 
-    def _without_value(self) -> set[str]:
+    def _reject_suspects(
+        self, rows: Sequence[SourceRow], cells: Mapping[str, Cell], width: int, suspects: Collection[str]
+    ) -> list[SourceRow]:
+        """Reject the rows that are bad in these columns; returns the others. Spares them the wide INSERT."""
+        projection = self.project(_BATCH, cells).over(suspects)
+        found = selected(
+            self.con,
+            f"SELECT line FROM {projection.typed} WHERE {projection.bad}",
+            lakehouse_read_batch=_arrow(rows, width=width, raws=()),
+        )
+        lines = {line for (line,) in found}
+        if lines:
+            self._reject_rows([row for row in rows if row.line in lines], cells, width, suspects)
+        return [row for row in rows if row.line not in lines]
+
+    def _reject_rows(
+        self, rows: Sequence[SourceRow], cells: Mapping[str, Cell], width: int, suspects: Collection[str]
+    ) -> None:
+        raws = [readable(row.raw) for row in rows]
+        self.reject(_BATCH, cells, batch=_arrow(rows, width=width, raws=raws), suspects=suspects)
+
+    def columns_without_value(self) -> set[str]:
         """The columns that some bad row has no value in."""
         names = [column.name for column in self.declaration.columns]
         missing = ", ".join(f"count(*) > count({quote_name(name)})" for name in names)
@@ -205,10 +245,12 @@ class Sink:
 
 
 class RowBuffer:
-    """Collects parsed records and hands them to a sink in batches of bounded size."""
+    """Collects parsed records and hands them to a sink in batches of bounded size; see `Sink.add_rows`."""
 
-    def __init__(self, sink: Sink, cells: Mapping[str, Cell], *, width: int) -> None:
-        self._sink, self._cells, self._width = sink, cells, width
+    def __init__(
+        self, sink: Sink, cells: Mapping[str, Cell], *, width: int, suspects: Collection[str] | None = None
+    ) -> None:
+        self._sink, self._cells, self._width, self._suspects = sink, cells, width, suspects
         self._rows: list[SourceRow] = []
         self._bytes = 0
 
@@ -221,7 +263,7 @@ class RowBuffer:
     def flush(self) -> None:
         """Hand over what is left."""
         if self._rows:
-            self._sink.add_rows(self._rows, self._cells, width=self._width)
+            self._sink.add_rows(self._rows, self._cells, width=self._width, suspects=self._suspects)
         self._rows, self._bytes = [], 0
 
 
