@@ -22,17 +22,6 @@ def open_session(*, spill: Path, memory_bytes: int, threads: int | None = None) 
     if threads is not None:
         config["threads"] = threads
     con = duckdb.connect(":memory:", config=config)
-    _set_up(con)
-    return con
-
-
-def second(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """Another connection of the same session, for another thread: it sees its tables and views."""
-    other = con.cursor()
-    _set_up(other)
-    return other
-
-
-def _set_up(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("set TimeZone = 'UTC'")
     con.execute("set preserve_insertion_order = true")
+    return con

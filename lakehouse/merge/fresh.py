@@ -28,13 +28,13 @@ FEW_VALUES = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class FreshPart:
-    """New rows of one partition: its values in spec order, SQL of the rows and how many they are. Where they stand in
-    `fresh_parts`, also the `__part` that they have there."""
+    """New rows of one partition: its values in spec order and SQL of the rows. Where they stand in `fresh_parts`, also
+    the `__part` that they have there and how many they are."""
 
     values: tuple[Any, ...]
     rows: str
-    count: int
     number: int | None = None
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,28 +49,28 @@ class Fresh:
 
     def stored(self) -> Fresh:
         """The same rows, evaluated once."""
-        self.con.execute(f"create or replace table fresh_rows as {self.rows}")
+        self.con.execute(f"create or replace temp table fresh_rows as {self.rows}")
         return replace(self, rows=f"select {self.columns} from fresh_rows", few=True)
 
     def with_rows(self, more: str) -> Fresh:
         """These rows and those of `more`, which has the same columns."""
-        self.con.execute(f"create or replace table more_rows as {self.rows} union all by name {more}")
+        self.con.execute(f"create or replace temp table more_rows as {self.rows} union all by name {more}")
         return replace(self, rows=f"select {self.columns} from more_rows", few=False)
 
     def partitions(self) -> list[FreshPart]:
         """The partitions that have rows."""
         if not self.expressions:
-            ((count,),) = self.con.execute(f"select count(*) from ({self.rows})").fetchall()
-            return [FreshPart((), self.rows, int(count))] if count else []
+            ((any_rows,),) = self.con.execute(f"select exists ({self.rows})").fetchall()
+            return [FreshPart((), self.rows)] if any_rows else []
         picked = ", ".join(f"{e} as __p{i}" for i, e in enumerate(self.expressions))
         self.con.execute(
-            "create or replace table parts as select (row_number() over () - 1)::int as __part, * "
-            f"from (select {picked}, count(*) as __rows from ({self.rows}) group by all order by all)"
+            "create or replace temp table parts as select (row_number() over () - 1)::int as __part, * "
+            f"from (select distinct {picked} from ({self.rows}) order by all)"
         )
-        found = self.con.execute("select * exclude (__part) from parts order by __part").fetchall()
+        found = [tuple(values) for _, *values in self.con.execute("select * from parts order by 1").fetchall()]
         if self.few or len(found) > MATERIALISE_ABOVE:
             return self._stored_partitions(found)
-        return [FreshPart(tuple(p[:-1]), self._matching(number), int(p[-1])) for number, p in enumerate(found)]
+        return [FreshPart(values, self._matching(number)) for number, values in enumerate(found)]
 
     def _matching(self, number: int) -> str:
         """The rows whose partition values are those of part `number`, NULL included."""
@@ -84,10 +84,14 @@ class Fresh:
         same = " and ".join(f"{e} is not distinct from p.__p{i}" for i, e in enumerate(self.expressions))
         kind = "view" if self.few else "table"  # few rows are stored already
         self.con.execute(
-            f"create or replace {kind} fresh_parts as select p.__part, f.* from ({self.rows}) f join parts p on {same}"
+            f"create or replace temp {kind} fresh_parts as "
+            f"select p.__part, f.* from ({self.rows}) f join parts p on {same}"
         )
         stored = f"select {self.columns} from fresh_parts where __part = "
-        return [FreshPart(tuple(p[:-1]), f"{stored}{number}", int(p[-1]), number) for number, p in enumerate(found)]
+        rows = dict(self.con.execute("select __part, count(*) from fresh_parts group by 1").fetchall())
+        return [
+            FreshPart(values, f"{stored}{number}", number, int(rows[number])) for number, values in enumerate(found)
+        ]
 
 
 def select_fresh(

@@ -7,11 +7,9 @@ stay invisible until the commit. Their statistics come from the written Parquet 
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -23,7 +21,6 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
 from lakehouse.catalog import translated
-from lakehouse.engines.duckdb import second
 from lakehouse.merge.data_file import describe, stored_values
 from lakehouse.merge.fixed_length import fix_lengths
 from lakehouse.merge.fresh import Fresh, FreshPart, select_fresh
@@ -45,8 +42,6 @@ FILE_BYTES = 256 << 20
 ROW_GROUP = 122_880
 """Rows of a row group as DuckDB writes them."""
 SMALL_AT_ONCE = 50
-LIGHT_VALUES = 2_000_000
-"""A partition of up to so many values is written beside others: together they take little memory."""
 COMPRESSION_LEVEL = 1
 """Of zstd: the time that a higher level takes buys less than a tenth of the size."""
 
@@ -74,11 +69,6 @@ class _Part:
     stored: tuple[Any, ...]
     fresh: FreshPart | None
     rewritten: tuple[FileChange, ...] = ()
-
-    @property
-    def rows(self) -> int:
-        fresh = self.fresh.count if self.fresh is not None else 0
-        return fresh + sum(_surviving(change) for change in self.rewritten)
 
     @property
     def small(self) -> bool:
@@ -207,36 +197,20 @@ class _Session:
         """Write one partition after the other, small ones together; files are uploaded while the engine goes on."""
         written: list[Path] = []
         uploads: list[Future[DataFile]] = []
+        small = [part for part in parts if part.small]
+        groups = [small[i : i + SMALL_AT_ONCE] for i in range(0, len(small), SMALL_AT_ONCE)]
+        groups += [[part] for part in parts if not part.small]
         done = 0
-        for group, files in self._written(parts):
-            for part, path in files:
+        for number, group in enumerate(groups):
+            folder = self.folder / "output" / f"{number:05d}"
+            for part, path in (
+                self._write_small(group, folder) if group[0].small else self._write_part(group[0], folder)
+            ):
                 uploads.append(pool.submit(self._upload, path, f"{len(written):05d}.parquet", part.stored))
                 written.append(path)
             done += len(group)
             progress(done, len(parts))
         return written, uploads
-
-    def _written(self, parts: Sequence[_Part]) -> Iterator[tuple[Sequence[_Part], Iterable[tuple[_Part, Path]]]]:
-        """Some of the partitions at a time with their local files: small ones by one statement, light ones in several
-        threads, for one row group is written by one thread, and the others one after the other."""
-        folders = (self.folder / "output" / f"{number:05d}" for number in itertools.count())
-        small = [part for part in parts if part.small]
-        for start in range(0, len(small), SMALL_AT_ONCE):
-            group = small[start : start + SMALL_AT_ONCE]
-            yield group, self._write_small(group, next(folders))
-        columns = len(self.table.schema().fields)
-        light = [part for part in parts if not part.small and part.rows * columns <= LIGHT_VALUES]
-        ((threads,),) = self.con.execute("select current_setting('threads')").fetchall()
-        with ThreadPoolExecutor(threads) as writers:
-            for part, files in zip(light, writers.map(self._write_aside, light, folders), strict=True):
-                yield [part], files
-        for part in parts:
-            if not part.small and part not in light:
-                yield [part], self._write_part(self.con, part, next(folders))
-
-    def _write_aside(self, part: _Part, folder: Path) -> list[tuple[_Part, Path]]:
-        with closing(second(self.con)) as con:
-            return list(self._write_part(con, part, folder))
 
     def _write_small(self, parts: Sequence[_Part], folder: Path) -> Iterator[tuple[_Part, Path]]:
         """Write partitions of one row group each, in one statement, each to a file of its own."""
@@ -267,7 +241,7 @@ class _Session:
             f"field_ids {field_ids_sql(schema, [f.name for f in schema.fields])}"
         )
 
-    def _write_part(self, con: duckdb.DuckDBPyConnection, part: _Part, folder: Path) -> Iterator[tuple[_Part, Path]]:
+    def _write_part(self, part: _Part, folder: Path) -> Iterator[tuple[_Part, Path]]:
         """Write one partition to as many files as its size asks for."""
         sources = [part.fresh.rows] if part.fresh is not None else []
         local = self.copy(part.rewritten) if part.rewritten else ()
@@ -277,7 +251,7 @@ class _Session:
         folder.parent.mkdir(parents=True, exist_ok=True)
         # also where they were staged in order: joins mix the row groups of rows that they pass on
         order = f"order by {key}" if (key := self._key()) else ""
-        con.execute(
+        self.con.execute(
             f"copy (select * from ({rows}) {order}) to {quote_text(str(folder))} "
             f"({self._format()}, file_size_bytes {self._file_bytes()})"
         )
