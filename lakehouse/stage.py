@@ -45,6 +45,7 @@ def create_staging(con: duckdb.DuckDBPyConnection, declaration: Declaration) -> 
     columns = [(column.name, column.type.sql) for column in declaration.columns]
     columns += [(name, ColumnType(LINEAGE[name]).sql) for name in STAGED_LINEAGE]
     listed = ", ".join(f"{quote_name(name)} {sql}" for name, sql in columns)
+    # temporary: later steps know rows by their rowid, and DuckDB's checkpoints renumber the rows of other tables
     con.execute(f"CREATE OR REPLACE TEMP TABLE {STAGED} ({listed})")
     con.execute(
         f"CREATE OR REPLACE TEMP TABLE {REJECTS} "

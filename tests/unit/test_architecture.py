@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from pathlib import Path
 
@@ -127,6 +128,11 @@ def test_the_pyiceberg_release_is_the_one_whose_inner_names_were_read() -> None:
 def test_modules_and_functions_stay_small() -> None:
     for path in ROOT.rglob("*.py"):
         assert len(path.read_text().splitlines()) <= 400, f"{path} is too long"
+
+
+def test_the_engine_s_tables_are_temporary() -> None:
+    made = r"\bcreate\s+(or\s+replace\s+)?(table|view)\b"  # checkpoints renumber rows that are known by rowid
+    assert [p.name for p in ROOT.rglob("*.py") if re.search(made, p.read_text(), re.IGNORECASE)] == []
 
 
 def test_every_module_says_what_it_owns() -> None:
