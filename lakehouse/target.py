@@ -92,6 +92,12 @@ def refuse_what_we_cannot_merge(target: Target) -> None:
             f"table {target.name} has equality deletes of another writer, which are not available yet",
             next="compact the table with the engine that wrote them",
         )
+    if taken := [name for name in target.table.schema().column_names if name.startswith("__")]:
+        raise NotAvailable(
+            f"table {target.name}: columns with names that begin with two underscores are kept for the merge: "
+            f"{', '.join(taken)}",
+            next=f"alter table {target.name} rename column {taken[0]} to {taken[0].lstrip('_')}",
+        )
 
 
 def foreign_since_bookmark(target: Target) -> list[int]:

@@ -20,6 +20,9 @@ from lakehouse.merge.layout import column_expressions, identified
 from lakehouse.merge.target_files import PARALLEL_READS, TargetFile, refuse_other_formats
 from lakehouse.naming import quote_name, quote_text
 
+_ADDED = ("filename", "file_row_number")
+"""Columns that DuckDB's Parquet reader adds, under names that cannot both be chosen."""
+
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
@@ -54,7 +57,22 @@ def _copy(io: FileIO, mapping: NameMapping | None, target: TargetFile, folder: P
         local.open("wb") as output,
     ):
         shutil.copyfileobj(source, output, 1 << 22)
-    return LocalFile(target.number, local, identified(pq.read_schema(local), mapping))
+    schema = identified(pq.read_schema(local), mapping)
+    if any(name.lower() in _ADDED for name in schema.names):
+        schema = _rename(local, schema)
+    return LocalFile(target.number, local, schema)
+
+
+def _rename(path: Path, schema: pa.Schema) -> pa.Schema:
+    """Give columns that are called like those that DuckDB adds another name; ids tell which they are."""
+    fields = [field.with_name(f"__own_{field.name}") if field.name.lower() in _ADDED else field for field in schema]
+    renamed, other = pa.schema(fields), path.with_suffix(".renamed")
+    with pq.ParquetFile(path) as source, pq.ParquetWriter(other, renamed) as writer:
+        for group in range(source.num_row_groups):
+            columns = source.read_row_group(group).columns
+            writer.write_table(pa.Table.from_arrays(columns, schema=renamed))
+    other.replace(path)
+    return renamed
 
 
 def _select_layout(files: Sequence[LocalFile], schema: Schema) -> str:

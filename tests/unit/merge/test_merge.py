@@ -174,6 +174,21 @@ def test_files_of_an_older_partition_spec_are_rewritten_under_the_present_one(tm
         assert table.scan(row_filter=f"id = {key}").to_arrow().num_rows == 1
 
 
+@pytest.mark.parametrize("names", [("filename", "file_row_number"), ("FILENAME", "File_Row_Number")])
+def test_columns_called_like_those_that_the_engine_adds(tmp_path: Path, names: tuple[str, str]) -> None:
+    text, number = names
+    columns = f"{{id: bigint, {text}: string, {number}: int, t: timestamptz}}"
+    bench = Bench(declare(columns=columns, partition_by="[]"), tmp_path)
+
+    def rows(minute: int, *ids: int) -> list[Row]:
+        return [Row({"id": i, text: f"f{i}-{minute}", number: minute, "t": at(minute)}, line=i) for i in ids]
+
+    bench.merge(rows(0, 1, 2, 3))
+    assert bench.merge(rows(1, 2, 4)).match.counts.updated == 1
+    found = {row["id"]: (row[text], row[number]) for row in bench.rows()}
+    assert found == {1: ("f1-0", 0), 2: ("f2-1", 1), 3: ("f3-0", 0), 4: ("f4-1", 1)}
+
+
 def test_a_doubled_key_in_the_target_is_named(bench: Bench) -> None:
     """M07: somebody else appended a key that was there."""
     bench.merge([row(1, 1, 1.0, 0)])
