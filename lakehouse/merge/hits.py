@@ -116,11 +116,10 @@ def find_hits(
     depends on how many hits there may be: `ordered` or `tied` are filled, too, where that spares another look.
     """
     keys = ", ".join(quote_name(k) for k in declaration.key)
-    within = between_bounds(declaration, reader.schema, [target.file for target in files])
-    meant = f"(select * from winners where {within})"
-    ((count,),) = con.execute(f"select count(*) from {meant}").fetchall()
-    above = above_bounds(declaration, reader.schema, [target.file for target in files])
-    ((newer,),) = con.execute(f"select count(*) from {meant} where {above}").fetchall()
+    data_files = [target.file for target in files]
+    meant = f"(select * from winners where {between_bounds(declaration, reader.schema, data_files)})"
+    above = above_bounds(declaration, reader.schema, data_files)
+    ((count, newer),) = con.execute(f"select count(*), count(*) filter (where {above}) from {meant}").fetchall()
     looked = _worth_a_look(declaration, reader.schema, files, count, open_ones=count - newer)
     sought = _sought(con, declaration, reader.schema, meant) if snapshot_date is None and count <= FEW_KEYS else None
     beside = _columns(declaration, looked)

@@ -147,8 +147,10 @@ class TargetReader:
                 values = values.take(wanted)
             if look and spared:
                 bounds = part.bounds(look.by)
-                settled = bounds is not None and look.settled(values, bounds)
-                more = part.stand_ins(spared, look.by, len(wanted)) if settled else part.columns(spared).take(wanted)
+                if bounds is not None and look.settled(values, bounds):
+                    more = part.stand_ins(spared, {look.by: bounds.high}, len(wanted))
+                else:
+                    more = part.columns(spared).take(wanted)
                 for name in spared:
                     values = values.append_column(name, more.column(name))
             numbers = pa.repeat(pa.scalar(chunk.target.number, pa.int32()), len(wanted))
@@ -256,10 +258,9 @@ class _Part:
 
         return pa.table({name: column(name) for name in names})
 
-    def stand_ins(self, names: Sequence[str], by: str, count: int) -> pa.Table:
-        """`count` rows with a value between its bounds for `by` and NULL in the other columns."""
-        bounds = self.bounds(by)
-        return pa.table({n: self._repeated(n, bounds.high if bounds and n == by else None, count) for n in names})
+    def stand_ins(self, names: Sequence[str], values: Mapping[str, Any], count: int) -> pa.Table:
+        """`count` rows with the same values in all of them, NULL where none is given."""
+        return pa.table({name: self._repeated(name, values.get(name), count) for name in names})
 
     def _repeated(self, name: str, value: Any, count: int) -> Any:
         kind: Any = self._kinds[name]

@@ -28,7 +28,7 @@ REJECTS = "rejects"
 BATCH_ROWS = 20_000
 BATCH_BYTES = 16 << 20
 _BATCH = Relation("lakehouse_read_batch", raw="raw", problems=True)
-"""Rows that Python has parsed: an Arrow table that DuckDB finds as the variable of that name in `changed`."""
+"""Rows that Python has parsed: an Arrow table that DuckDB finds as the variable of that name in `selected`."""
 
 
 class SourceRow(NamedTuple):
@@ -70,27 +70,28 @@ def any_order(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
         con.execute(f"SET preserve_insertion_order = {ordered}")
 
 
-def changed(
+def selected(
     con: duckdb.DuckDBPyConnection,
     sql: str,
     parameters: Mapping[str, object],
     *,
     lakehouse_read_batch: pa.Table | None = None,  # noqa: ARG001
-) -> int:
-    """Run a statement that may read from the Arrow table `lakehouse_read_batch`; returns how many rows it changed."""
+) -> list[tuple[Any, ...]]:
+    """The rows of a statement that may read from the Arrow table `lakehouse_read_batch`."""
     # a registered table would be kept until the transaction ends, a variable is let go with the statement
-    ((rows,),) = con.execute(sql, dict(parameters)).fetchall()
-    return int(rows)
+    return con.execute(sql, dict(parameters)).fetchall()
 
 
-def selected(
+def changed(
     con: duckdb.DuckDBPyConnection,
     sql: str,
+    parameters: Mapping[str, object],
     *,
-    lakehouse_read_batch: pa.Table,  # noqa: ARG001
-) -> list[tuple[Any, ...]]:
-    """Rows of a query over the Arrow table `lakehouse_read_batch`."""
-    return con.execute(sql).fetchall()
+    lakehouse_read_batch: pa.Table | None = None,
+) -> int:
+    """As `selected`, for a statement that changes rows: how many."""
+    ((rows,),) = selected(con, sql, parameters, lakehouse_read_batch=lakehouse_read_batch)
+    return int(rows)
 
 
 class Sink:
@@ -206,6 +207,7 @@ class Sink:
         found = selected(
             self.con,
             f"SELECT line FROM {projection.typed} WHERE {projection.bad}",
+            {},
             lakehouse_read_batch=_arrow(rows, width=width, raws=()),
         )
         lines = {line for (line,) in found}
