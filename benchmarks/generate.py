@@ -3,8 +3,9 @@
     python -m benchmarks.generate FOLDER SHAPE ROWS NEW STEP [--all-days] [--late]
 
 A batch also holds, in small numbers, what makes a load more than a merge: amounts that are none, rows without a key,
-superseded versions of rows of the same file, versions older than the target's, and rows of the last days that the
-target already has. An update is of the new day, a late one an hour newer than the row that it replaces.
+superseded versions of rows of the same file, versions older than the target's, and the last rows of the day before,
+which the target already has: the file overlaps it. An update is of the new day, a late one an hour newer than the row
+that it replaces.
 Knows nothing of `lakehouse`, so that the expected results are independent of it.
 """
 
@@ -21,7 +22,7 @@ from typing import Any
 import duckdb
 
 from benchmarks.rows import names, new_rows, old_rows, rows_of_day
-from benchmarks.workload import NEW_DAY, SHAPES, UPDATED_DAYS, Batch, Dataset, Target, first_days, updated_days
+from benchmarks.workload import NEW_DAY, SHAPES, Batch, Dataset, Target, updated_days
 
 BAD_AMOUNTS = ("abc", "12.345", "1,50", "--1", "99999999999.00", "0x1F", "1e400")
 
@@ -61,8 +62,8 @@ def _make_increment(con: duckdb.DuckDBPyConnection, target: Target, batch: Batch
     """Make `increment`: the rows of the file with their line, how they were made (`kind`), raw amount and key."""
     columns, rows = names(target), target.rows
     first = target.first_row(updated_days(batch)[0])
-    rare = max(batch.step * 10, 1000)  # a kind other than an update is at least ten times as rare as one
-    recent = target.first_row(first_days()[-UPDATED_DAYS])  # what comes again is an overlap with the days before
+    rare = max(batch.step * (10 if batch.all_days else 100), 1000)  # of so many rows one comes in a version too old
+    overlap = rows - max(1, (rows - first) // batch.step // 100)  # from here on the file has the target's rows
     bad = max(len(BAD_AMOUNTS), (batch.new + (rows - first) // batch.step) // 5000)
     beyond = rows + batch.new
 
@@ -80,7 +81,7 @@ def _make_increment(con: duckdb.DuckDBPyConnection, target: Target, batch: Batch
         f"""create temp table main as
         select 'update' as kind, * replace ((amount + 1)::decimal(12,2) as amount, 'done' as status,
             {updated} as order_time), seq::double as place
-        from ({old(f"hash(i) % {batch.step} = 0 and hash(i) % {rare} not in (1, 2)")})
+        from ({old(f"hash(i) % {batch.step} = 0 and hash(i) % {rare} <> 1 and i < {overlap}")})
         union all
         select 'new', *, seq::double from ({new_rows(target, rows, batch.new)})"""
     )
@@ -97,9 +98,9 @@ def _make_increment(con: duckdb.DuckDBPyConnection, target: Target, batch: Batch
                 union all
                 select 'stale', * replace ((amount + 2)::decimal(12,2) as amount, 'new' as status,
                     order_time - interval 1 day as order_time), {anywhere}
-                from ({old(f"hash(i) % {rare} = 1")})
+                from ({old(f"hash(i) % {rare} = 1 and i < {overlap}")})
                 union all
-                select 'unchanged', *, {anywhere} from ({old(f"hash(i) % {rare} = 2 and i >= {recent}")}))
+                select 'unchanged', *, {anywhere} from ({old(f"i >= {overlap}")}))
             union all
             select 'bad_amount', *, {anywhere}, {list(BAD_AMOUNTS)}[1 + seq % {len(BAD_AMOUNTS)}], order_id::varchar
             from ({new_rows(target, beyond * 2, bad)})

@@ -86,7 +86,9 @@ def export_staging(con: duckdb.DuckDBPyConnection, storage: Storage, *, root: st
     A marker says that there is something to clear later: without it, every load would pay for a listing.
     """
     path = folder / "staged.parquet"
-    con.execute(f"copy staged to {quote_text(str(path))} (format parquet, compression zstd)")
+    con.execute(
+        f"copy (select * exclude (__row_id) from staged) to {quote_text(str(path))} (format parquet, compression zstd)"
+    )
     storage.put(root + naming.staging_marker(), b"")
     storage.upload(path, root + place + "staged.parquet")
     path.unlink()

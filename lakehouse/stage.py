@@ -22,7 +22,7 @@ from lakehouse.read.csv_group import SmallFile, look, stage_group
 from lakehouse.read.jsonl import read_jsonl
 from lakehouse.read.local_file import refuse_foreign
 from lakehouse.read.parquet import read_parquet
-from lakehouse.read.sink import REJECTS, STAGED, Sink
+from lakehouse.read.sink import REJECTS, ROW_IDS, STAGED, Sink
 from lakehouse.types import ColumnType
 
 
@@ -37,16 +37,18 @@ class StagedObject:
 def create_staging(con: duckdb.DuckDBPyConnection, declaration: Declaration) -> None:
     """Create the empty temp tables and set the session's zone to UTC.
 
-    `staged` has the declared columns in order, then `_source_file`, `_source_line`, `_source_mtime`, `_source_date`;
+    `staged` has the declared columns in order, then `_source_file`, `_source_line`, `_source_mtime`, `_source_date` and
+    `__row_id`, by which later steps know its rows: no number of the engine stays when it compacts a table.
     `rejects` has one row per record that is not staged: uri, first line (row number for Parquet), bad columns joined
     by commas (NULL if the record as a whole is bad), all reasons, and the record's text.
     """
     con.execute("SET TimeZone = 'UTC'")
     columns = [(column.name, column.type.sql) for column in declaration.columns]
     columns += [(name, ColumnType(LINEAGE[name]).sql) for name in STAGED_LINEAGE]
+    columns.append(("__row_id", "BIGINT"))
     listed = ", ".join(f"{quote_name(name)} {sql}" for name, sql in columns)
-    # temporary: later steps know rows by their rowid, and DuckDB's checkpoints renumber the rows of other tables
     con.execute(f"CREATE OR REPLACE TEMP TABLE {STAGED} ({listed})")
+    con.execute(f"CREATE OR REPLACE TEMP SEQUENCE {ROW_IDS}")
     con.execute(
         f"CREATE OR REPLACE TEMP TABLE {REJECTS} "
         "(uri VARCHAR, line_number BIGINT, column_name VARCHAR, reason VARCHAR, raw VARCHAR)"

@@ -145,7 +145,7 @@ def stage(con: duckdb.DuckDBPyConnection, declaration: Declaration, rows: Iterab
     columns = ", ".join(f"{quote_name(c.name)} {c.type.sql}" for c in declaration.columns)
     con.execute(
         f"create temp table staged ({columns}, _source_file varchar, _source_line bigint, "
-        "_source_mtime timestamptz, _source_date date)"
+        "_source_mtime timestamptz, _source_date date, __row_id bigint)"
     )
     records = [
         {
@@ -154,8 +154,9 @@ def stage(con: duckdb.DuckDBPyConnection, declaration: Declaration, rows: Iterab
             "_source_line": r.line,
             "_source_mtime": r.mtime,
             "_source_date": r.day,
+            "__row_id": number,
         }
-        for r in rows
+        for number, r in enumerate(rows)
     ]
     if records:
         con.register("made_up", pa.Table.from_pylist(records))

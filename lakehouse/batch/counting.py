@@ -56,7 +56,7 @@ def _by_object(con: duckdb.DuckDBPyConnection) -> dict[str, dict[str, int]]:
         """select s._source_file,
             case when l.__row_id is not null then 'superseded' else coalesce(m.verdict, 'inserted') end as fate,
             count(*)
-        from (select rowid as __row_id, _source_file from staged) s
+        from staged s
         left join losers l using (__row_id) left join matched m using (__row_id) group by all"""
     ).fetchall()
     for uri, fate, count in rows:

@@ -18,10 +18,22 @@ def open_session(*, spill: Path, memory_bytes: int, threads: int | None = None) 
         "memory_limit": f"{max(memory_bytes, 256 << 20)}B",
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
+        "checkpoint_threshold": "1TB",  # nothing is kept: compacting tables between two steps would only take time
     }
     if threads is not None:
         config["threads"] = threads
     con = duckdb.connect(":memory:", config=config)
+    _set_up(con)
+    return con
+
+
+def second(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """Another connection of the same session, for another thread. It sees all but temporary tables and views."""
+    other = con.cursor()
+    _set_up(other)
+    return other
+
+
+def _set_up(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("set TimeZone = 'UTC'")
     con.execute("set preserve_insertion_order = true")
-    return con

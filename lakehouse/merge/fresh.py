@@ -22,19 +22,21 @@ if TYPE_CHECKING:
 
 MATERIALISE_ABOVE = 8
 """With more partitions than this the rows are stored with the number of theirs: each is scanned once per partition."""
-FEW_VALUES = 2_000_000
+FEW_VALUES = 5_000_000
 """Rows with up to so many values in all are stored in any case: they are asked for several times."""
+
+# `fresh_rows`, `parts` and `fresh_parts` are not temporary, so that other connections of the session see them.
 
 
 @dataclass(frozen=True, slots=True)
 class FreshPart:
-    """New rows of one partition: its values in spec order and SQL of the rows. Where they stand in `fresh_parts`, also
-    the `__part` that they have there and how many they are."""
+    """New rows of one partition: its values in spec order, SQL of the rows and how many they are. Where they stand in
+    `fresh_parts`, also the `__part` that they have there."""
 
     values: tuple[Any, ...]
     rows: str
+    count: int
     number: int | None = None
-    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Fresh:
 
     def stored(self) -> Fresh:
         """The same rows, evaluated once."""
-        self.con.execute(f"create or replace temp table fresh_rows as {self.rows}")
+        self.con.execute(f"create or replace table fresh_rows as {self.rows}")
         return replace(self, rows=f"select {self.columns} from fresh_rows", few=True)
 
     def with_rows(self, more: str) -> Fresh:
@@ -60,17 +62,17 @@ class Fresh:
     def partitions(self) -> list[FreshPart]:
         """The partitions that have rows."""
         if not self.expressions:
-            ((any_rows,),) = self.con.execute(f"select exists ({self.rows})").fetchall()
-            return [FreshPart((), self.rows)] if any_rows else []
+            ((count,),) = self.con.execute(f"select count(*) from ({self.rows})").fetchall()
+            return [FreshPart((), self.rows, int(count))] if count else []
         picked = ", ".join(f"{e} as __p{i}" for i, e in enumerate(self.expressions))
         self.con.execute(
-            "create or replace temp table parts as select (row_number() over () - 1)::int as __part, * "
-            f"from (select distinct {picked} from ({self.rows}) order by all)"
+            "create or replace table parts as select (row_number() over () - 1)::int as __part, * "
+            f"from (select {picked}, count(*) as __rows from ({self.rows}) group by all order by all)"
         )
-        found = [tuple(values) for _, *values in self.con.execute("select * from parts order by 1").fetchall()]
+        found = self.con.execute("select * exclude (__part) from parts order by __part").fetchall()
         if self.few or len(found) > MATERIALISE_ABOVE:
             return self._stored_partitions(found)
-        return [FreshPart(values, self._matching(number)) for number, values in enumerate(found)]
+        return [FreshPart(tuple(p[:-1]), self._matching(number), int(p[-1])) for number, p in enumerate(found)]
 
     def _matching(self, number: int) -> str:
         """The rows whose partition values are those of part `number`, NULL included."""
@@ -84,14 +86,10 @@ class Fresh:
         same = " and ".join(f"{e} is not distinct from p.__p{i}" for i, e in enumerate(self.expressions))
         kind = "view" if self.few else "table"  # few rows are stored already
         self.con.execute(
-            f"create or replace temp {kind} fresh_parts as "
-            f"select p.__part, f.* from ({self.rows}) f join parts p on {same}"
+            f"create or replace {kind} fresh_parts as select p.__part, f.* from ({self.rows}) f join parts p on {same}"
         )
         stored = f"select {self.columns} from fresh_parts where __part = "
-        rows = dict(self.con.execute("select __part, count(*) from fresh_parts group by 1").fetchall())
-        return [
-            FreshPart(values, f"{stored}{number}", number, int(rows[number])) for number, values in enumerate(found)
-        ]
+        return [FreshPart(tuple(p[:-1]), f"{stored}{number}", int(p[-1]), number) for number, p in enumerate(found)]
 
 
 def select_fresh(

@@ -293,7 +293,7 @@ def refuse_doubled_keys(
     ).fetchall()
     row_id, numbers = doubled[0]
     keys = ", ".join(quote_name(k) for k in declaration.key)
-    values = con.execute(f"select {keys} from staged where rowid = ?", [row_id]).fetchall()[0]
+    values = con.execute(f"select {keys} from staged where __row_id = ?", [row_id]).fetchall()[0]
     named = " ".join(f"{k}={v}" for k, v in zip(declaration.key, values, strict=True))
     raise TargetDamaged(
         f"table {declaration.table} holds a key twice: {named} files={', '.join(files[n].path for n in numbers)}",

@@ -27,7 +27,7 @@ CHEAP_SHARE = 0.25
 """Columns that together make up to this share of the compared bytes are read in the first round."""
 TOGETHER_UP_TO = 32 << 20
 """So many bytes of dear columns are read with the cheap ones: asking a second time would take longer."""
-_STAGED = "(select rowid as __row_id, * from staged) s on s.__row_id = t.__row_id"
+_STAGED = "staged s on s.__row_id = t.__row_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def look_at_hits(
     if dear:
         equal = "from tied where not differs"
         if declaration.soft_deletes:
-            equal += " and __row_id not in (select rowid from staged where _is_delete)"
+            equal += " and __row_id not in (select __row_id from staged where _is_delete)"
         step.look("dearer", equal, dear, f"not ({_same(dear)}) as differs")
         con.execute("update tied set differs = true where __row_id in (select __row_id from dearer where differs)")
 
@@ -129,7 +129,7 @@ def _any(con: duckdb.DuckDBPyConnection, rows: str) -> bool:
 
 
 def _deleted(declaration: Declaration) -> str:
-    return "__row_id in (select rowid from staged where _is_delete)" if declaration.hard_deletes else "false"
+    return "__row_id in (select __row_id from staged where _is_delete)" if declaration.hard_deletes else "false"
 
 
 def compared(declaration: Declaration) -> list[str]:

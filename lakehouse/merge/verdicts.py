@@ -47,7 +47,7 @@ def judge(
             f"""insert into ordered
             select h.__row_id, __file, __pos, {old_date(declaration)}, {order_verdict(declaration)}
             from hits h join old_order o using (__file, __pos)
-            join (select rowid as __row_id, * from staged) s on s.__row_id = h.__row_id"""
+            join staged s on s.__row_id = h.__row_id"""
         )
         con.execute("drop table old_order")
     con.execute(
@@ -76,7 +76,7 @@ def keep_old_values(
     columns = (*carried, *(soft if declaration.soft_deletes else ()))
     if not columns:
         return ()
-    which = "true" if carried else "__row_id in (select rowid from staged where _is_delete)"
+    which = "true" if carried else "__row_id in (select __row_id from staged where _is_delete)"
     con.execute(
         "create or replace temp table keeping as select __row_id, __file, __pos from matched "
         f"where verdict = 'updated' and {which}"

@@ -7,9 +7,11 @@ stay invisible until the commit. Their statistics come from the written Parquet 
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -21,6 +23,7 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
 from lakehouse.catalog import translated
+from lakehouse.engines.duckdb import second
 from lakehouse.merge.data_file import describe, stored_values
 from lakehouse.merge.fixed_length import fix_lengths
 from lakehouse.merge.fresh import Fresh, FreshPart, select_fresh
@@ -41,7 +44,12 @@ FILE_BYTES = 256 << 20
 """Size that data files aim at unless the table says otherwise."""
 ROW_GROUP = 122_880
 """Rows of a row group as DuckDB writes them."""
-SMALL_AT_ONCE = 50
+LIGHT_VALUES = 2_000_000
+"""Rows of a partition with up to so many values are light: they are written with others, or beside them."""
+VALUES_TOGETHER = 1_000_000
+PARTS_TOGETHER = 16
+"""Light partitions that one statement writes; more leave nothing for the other writer."""
+WRITERS = 2
 COMPRESSION_LEVEL = 1
 """Of zstd: the time that a higher level takes buys less than a tenth of the size."""
 
@@ -71,10 +79,13 @@ class _Part:
     rewritten: tuple[FileChange, ...] = ()
 
     @property
-    def small(self) -> bool:
-        """One row group holds it, and it is stored with others like it."""
-        stored = self.fresh is not None and self.fresh.number is not None and self.fresh.count <= ROW_GROUP
-        return stored and not self.rewritten
+    def rows(self) -> int:
+        return self.fresh.count if self.fresh is not None else 0
+
+    def light(self, columns: int) -> bool:
+        """It is stored with others like it, and one row group with few values holds it."""
+        stored = self.fresh is not None and self.fresh.number is not None and not self.rewritten
+        return stored and self.rows <= min(ROW_GROUP, LIGHT_VALUES // columns)
 
 
 def write_files(
@@ -169,6 +180,19 @@ def _plan_parts(session: _Session, fresh: Fresh, match: Match) -> list[_Part]:
     return [*parts, *(_Part(stored, None, tuple(changes)) for stored, changes in settled.items())]
 
 
+def _together(parts: Sequence[_Part], most_rows: int) -> list[list[_Part]]:
+    """Partitions in groups, each of one partition or of so many rows."""
+    groups: list[list[_Part]] = []
+    rows = 0
+    for part in parts:
+        rows += part.rows
+        if not groups or rows > most_rows or len(groups[-1]) == PARTS_TOGETHER:
+            groups.append([])
+            rows = part.rows
+        groups[-1].append(part)
+    return groups
+
+
 @dataclass(frozen=True, slots=True)
 class _Session:
     """What writing needs everywhere: the engine, the table, a local folder, and the folder of the attempt's files."""
@@ -178,6 +202,10 @@ class _Session:
     table: Table
     folder: Path
     place: str
+
+    @property
+    def columns(self) -> int:
+        return len(self.table.schema().fields)
 
     def copy(self, changes: Sequence[FileChange]) -> tuple[LocalFile, ...]:
         return copy_files(self.table, [change.target for change in changes], self.folder / "rewritten")
@@ -194,42 +222,52 @@ class _Session:
     def write(
         self, pool: ThreadPoolExecutor, parts: Sequence[_Part], progress: Callable[[int, int], None]
     ) -> tuple[list[Path], list[Future[DataFile]]]:
-        """Write one partition after the other, small ones together; files are uploaded while the engine goes on."""
+        """Write light partitions side by side, then the others one by one; files are uploaded meanwhile."""
+        light = [part for part in parts if part.light(self.columns)]
+        heavy = [part for part in parts if not part.light(self.columns)]
         written: list[Path] = []
         uploads: list[Future[DataFile]] = []
-        small = [part for part in parts if part.small]
-        groups = [small[i : i + SMALL_AT_ONCE] for i in range(0, len(small), SMALL_AT_ONCE)]
-        groups += [[part] for part in parts if not part.small]
-        done = 0
-        for number, group in enumerate(groups):
-            folder = self.folder / "output" / f"{number:05d}"
-            for part, path in (
-                self._write_small(group, folder) if group[0].small else self._write_part(group[0], folder)
-            ):
+        for done, (part, files) in enumerate(itertools.chain(self._light(light), self._heavy(heavy)), 1):
+            for path in files:
                 uploads.append(pool.submit(self._upload, path, f"{len(written):05d}.parquet", part.stored))
                 written.append(path)
-            done += len(group)
             progress(done, len(parts))
         return written, uploads
 
-    def _write_small(self, parts: Sequence[_Part], folder: Path) -> Iterator[tuple[_Part, Path]]:
-        """Write partitions of one row group each, in one statement, each to a file of its own."""
-        by_number = {part.fresh.number: part for part in parts if part.fresh is not None}
-        numbers = ", ".join(map(str, by_number))
-        folder.parent.mkdir(parents=True, exist_ok=True)
+    def _light(self, parts: Sequence[_Part]) -> Iterator[tuple[_Part, list[Path]]]:
+        """Write partitions of one row group each; those with very few rows by one statement."""
+        if not parts:
+            return
         ((threads,),) = self.con.execute("select current_setting('threads')").fetchall()
-        # several threads would mix the rows of a partition, and gain nothing
+        # several threads for one statement would mix the rows of a partition, and gain nothing
         self.con.execute("set threads = 1")
         try:
-            self.con.execute(
-                f"copy (select * from fresh_parts where __part in ({numbers}) order by {self._key('__part')}) "
-                f"to {quote_text(str(folder))} ({self._format()}, partition_by (__part))"
-            )
+            with ThreadPoolExecutor(WRITERS) as writers:
+                groups = _together(parts, VALUES_TOGETHER // self.columns)
+                for files in writers.map(self._write_light, itertools.count(), groups):
+                    yield from files
         finally:
             self.con.execute(f"set threads = {threads}")
-        for number, part in by_number.items():
-            for path in self._finished(folder / f"__part={number}"):
-                yield part, path
+
+    def _write_light(self, number: int, parts: Sequence[_Part]) -> list[tuple[_Part, list[Path]]]:
+        folder = self.folder / "light" / f"{number:05d}"
+        by_number = {part.fresh.number: part for part in parts if part.fresh is not None}
+        numbers = ", ".join(map(str, by_number))
+        rows = f"from fresh_parts where __part in ({numbers}) order by {self._key('__part')}"
+        with closing(second(self.con)) as con:
+            if len(parts) == 1:  # takes half the time
+                folder.mkdir(parents=True)
+                path = folder / "data.parquet"
+                con.execute(f"copy (select * exclude (__part) {rows}) to {quote_text(str(path))} ({self._format()})")
+                return [(parts[0], self._finished([path]))]
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            con.execute(
+                f"copy (select * {rows}) to {quote_text(str(folder))} ({self._format()}, partition_by (__part))"
+            )
+        return [
+            (part, self._finished((folder / f"__part={number}").glob("*.parquet")))
+            for number, part in by_number.items()
+        ]
 
     def _key(self, *before: str) -> str:
         return ", ".join([*before, *(quote_name(name) for name in self.declaration.key)])
@@ -241,32 +279,33 @@ class _Session:
             f"field_ids {field_ids_sql(schema, [f.name for f in schema.fields])}"
         )
 
-    def _write_part(self, part: _Part, folder: Path) -> Iterator[tuple[_Part, Path]]:
-        """Write one partition to as many files as its size asks for."""
-        sources = [part.fresh.rows] if part.fresh is not None else []
-        local = self.copy(part.rewritten) if part.rewritten else ()
-        if local:
-            sources.append(self.survivors(local))
-        rows = " union all by name ".join(sources)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        # also where they were staged in order: joins mix the row groups of rows that they pass on
-        order = f"order by {key}" if (key := self._key()) else ""
-        self.con.execute(
-            f"copy (select * from ({rows}) {order}) to {quote_text(str(folder))} "
-            f"({self._format()}, file_size_bytes {self._file_bytes()})"
-        )
-        for file in local:
-            file.path.unlink()
-        for path in self._finished(folder):
-            yield part, path
+    def _heavy(self, parts: Sequence[_Part]) -> Iterator[tuple[_Part, list[Path]]]:
+        """Write partitions to as many files as their size asks for."""
+        for number, part in enumerate(parts):
+            sources = [part.fresh.rows] if part.fresh is not None else []
+            local = self.copy(part.rewritten) if part.rewritten else ()
+            if local:
+                sources.append(self.survivors(local))
+            rows = " union all by name ".join(sources)
+            folder = self.folder / "heavy" / f"{number:05d}"
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            # also where they were staged in order: joins mix the row groups of rows that they pass on
+            order = f"order by {key}" if (key := self._key()) else ""
+            self.con.execute(
+                f"copy (select * from ({rows}) {order}) to {quote_text(str(folder))} "
+                f"({self._format()}, file_size_bytes {self._file_bytes()})"
+            )
+            for file in local:
+                file.path.unlink()
+            yield part, self._finished(folder.glob("*.parquet"))
 
-    def _finished(self, folder: Path) -> Iterator[Path]:
-        """The files that DuckDB wrote to a folder. A rewritten file whose rows were all replaced, by rows of another
-        partition, leaves nothing, and DuckDB an empty file."""
-        for path in sorted(folder.glob("*.parquet")):
-            if pq.read_metadata(path).num_rows:
-                fix_lengths(path, self.table.schema(), compression_level=COMPRESSION_LEVEL)
-                yield path
+    def _finished(self, paths: Iterable[Path]) -> list[Path]:
+        """Files that DuckDB wrote. A rewritten file whose rows were all replaced, by rows of another partition, leaves
+        nothing, and DuckDB an empty file."""
+        files = [path for path in sorted(paths) if pq.read_metadata(path).num_rows]
+        for path in files:
+            fix_lengths(path, self.table.schema(), compression_level=COMPRESSION_LEVEL)
+        return files
 
     def _file_bytes(self) -> int:
         text = self.table.properties.get(TARGET_FILE_BYTES, "")

@@ -20,7 +20,7 @@ from lakehouse.naming import quote_text
 from lakehouse.read.cells import Relation
 from lakehouse.read.csv import CsvFile, column_names, open_header, scan, survey_file, text_cells, texts
 from lakehouse.read.header import missing_columns
-from lakehouse.read.sink import STAGED, Sink, changed, transaction
+from lakehouse.read.sink import NEXT_ROW_ID, STAGED, Sink, changed, transaction
 
 _NUMBERED = "file_number"
 
@@ -113,7 +113,7 @@ def _insert(con: duckdb.DuckDBPyConnection, files: Sequence[SmallFile], path: Pa
     return changed(
         con,
         f"INSERT INTO {STAGED} SELECT {projection.values}, uri, "
-        f"CASE WHEN {projection.bad} THEN -line ELSE line END, mtime, day FROM {projection.typed}",
+        f"CASE WHEN {projection.bad} THEN -line ELSE line END, mtime, day, {NEXT_ROW_ID} FROM {projection.typed}",
         {},
         lakehouse_read_batch=_described(files),
     )

@@ -25,6 +25,8 @@ from lakehouse.read.path_values import path_value
 
 STAGED = "staged"
 REJECTS = "rejects"
+ROW_IDS = "row_ids"
+NEXT_ROW_ID = f"nextval({quote_text(ROW_IDS)})"
 BATCH_ROWS = 20_000
 BATCH_BYTES = 16 << 20
 _BATCH = Relation("lakehouse_read_batch", raw="raw", problems=True)
@@ -137,8 +139,8 @@ class Sink:
         rows = changed(
             self.con,
             f"INSERT INTO {STAGED} "
-            f"SELECT {projection.values}, $uri, CASE WHEN {projection.bad} THEN -line ELSE line END, $mtime, $date "
-            f"FROM {projection.typed}",
+            f"SELECT {projection.values}, $uri, CASE WHEN {projection.bad} THEN -line ELSE line END, $mtime, $date, "
+            f"{NEXT_ROW_ID} FROM {projection.typed}",
             {"uri": self.uri, "mtime": self.mtime, "date": self.landing_date},
             lakehouse_read_batch=batch,
         )

@@ -130,9 +130,10 @@ def test_modules_and_functions_stay_small() -> None:
         assert len(path.read_text().splitlines()) <= 400, f"{path} is too long"
 
 
-def test_the_engine_s_tables_are_temporary() -> None:
-    made = r"\bcreate\s+(or\s+replace\s+)?(table|view)\b"  # checkpoints renumber rows that are known by rowid
-    assert [p.name for p in ROOT.rglob("*.py") if re.search(made, p.read_text(), re.IGNORECASE)] == []
+def test_no_row_is_known_by_its_rowid() -> None:
+    """DuckDB gives rows others when it compacts a table, of its own accord and in the middle of a batch."""
+    found = {p.name for p in ROOT.rglob("*.py") if re.search(r"\browid\b", p.read_text(), re.IGNORECASE)}
+    assert found == {"rules.py"}  # where no column may have that name
 
 
 def test_every_module_says_what_it_owns() -> None:

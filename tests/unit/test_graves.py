@@ -50,13 +50,14 @@ class Context:
         load_graves(con, self.declaration, self.bookmark, self.store, now=now, folder=self.folder)
         con.execute(
             'create temp table staged (id bigint, u uuid, "at" timestamptz, amount decimal(12,2), '
-            "_source_file varchar, _source_line bigint, _source_mtime timestamptz, _source_date date)"
+            "_source_file varchar, _source_line bigint, _source_mtime timestamptz, _source_date date, __row_id bigint)"
         )
         at = START + timedelta(minutes=minute)
         con.executemany(
-            "insert into staged values (?, ?, ?, 0, 'f', ?, ?, '2026-08-30')", [[key, U, at, line, at] for key in keys]
+            "insert into staged values (?, ?, ?, 0, 'f', ?, ?, '2026-08-30', ?)",
+            [[key, U, at, line, at, number] for number, key in enumerate(keys)],
         )
-        con.execute("create temp view winners as select rowid as __row_id, * from staged")
+        con.execute("create temp view winners as select * from staged")
         con.execute("create temp table matched as select __row_id, ? as verdict from winners", [verdict])
         remembered = next_graves(
             con,

@@ -32,6 +32,7 @@ def test_staging_tables_have_the_declared_columns_and_the_lineage() -> None:
         ("_source_line", "BIGINT"),
         ("_source_mtime", "TIMESTAMP WITH TIME ZONE"),
         ("_source_date", "DATE"),
+        ("__row_id", "BIGINT"),
     ]
     assert described["rejects"] == [
         ("uri", "VARCHAR"),

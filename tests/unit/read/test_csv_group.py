@@ -67,7 +67,7 @@ def staged(
             results = stage_small_objects(con, objects=pairs, declaration=declaration)
         else:
             results = [one(con, path, item, declaration) for item, path in pairs]
-        rows = con.execute("SELECT * FROM staged ORDER BY _source_file, _source_line").fetchall()
+        rows = con.execute("SELECT * EXCLUDE (__row_id) FROM staged ORDER BY _source_file, _source_line").fetchall()
         rejects = con.execute("SELECT * FROM rejects ORDER BY 1, 2").fetchall()
     assert sorted(folder.iterdir()) == sorted(paths)
     return rows, rejects, [str(r) if isinstance(r, UnreadableObject) else r for r in results]
