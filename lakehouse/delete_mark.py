@@ -95,7 +95,7 @@ def _fault(condition: str, columns: tuple[tuple[str, str], ...]) -> str:
         if fault := next(_forbidden(con, expression, {name.lower() for name, _ in columns}), ""):
             return fault
         typed = ", ".join(f"{quote_name(name)} {kind}" for name, kind in columns)
-        con.execute(f"create temp table staged ({typed})")
+        con.execute(f"create table staged ({typed})")
         try:
             con.execute(f"select 1 from staged where {_wrapped(condition)}").fetchall()
             ((kind,),) = con.execute(

@@ -73,7 +73,7 @@ def census_session(services: Services, name: str) -> Iterator[tuple[duckdb.DuckD
 def take_census(con: duckdb.DuckDBPyConnection, declaration: Declaration, table: Table, live: LiveFiles) -> KeyCensus:
     """Count the live rows of a table that has the declared columns, and look at their keys.
 
-    The temp table `doubled` (key…, __rows) holds the keys that stand twice. A table that is not keyed is only counted.
+    The table `doubled` (key…, __rows) holds the keys that stand twice. A table that is not keyed is only counted.
     Raises NotAvailable for equality deletes.
     """
     refuse_equality_deletes(declaration.table, live.deletes)
@@ -90,7 +90,7 @@ def _look_at_keys(con: duckdb.DuckDBPyConnection, declaration: Declaration, cens
     names = [quote_name(k) for k in declaration.key]
     present = " and ".join(f"{name} is not null" for name in names)
     con.execute(
-        f"create or replace temp table doubled as select {', '.join(names)}, count(*) as __rows from live_rows "
+        f"create or replace table doubled as select {', '.join(names)}, count(*) as __rows from live_rows "
         f"where {present} group by all having count(*) > 1"
     )
     nulls = {
@@ -119,7 +119,7 @@ def find_surplus(
     """
     keys = ", ".join(quote_name(k) for k in declaration.key)
     con.execute(
-        f"create or replace temp table rivals as select __file, __pos, {keys} from live_rows semi join doubled "
+        f"create or replace table rivals as select __file, __pos, {keys} from live_rows semi join doubled "
         f"using ({keys})"
     )
     order = (*declaration.order_by, *(tie_break(declaration) if declaration.lineage else ()))
@@ -154,18 +154,17 @@ def named_doubles(census: KeyCensus) -> str:
 def _read_live(
     con: duckdb.DuckDBPyConnection, table: Table, files: Sequence[TargetFile], columns: Sequence[str]
 ) -> None:
-    """Make the temp table `live_rows` (__file, __pos, columns…) of the rows that no delete file deletes."""
+    """Make the table `live_rows` (__file, __pos, columns…) of the rows that no delete file deletes."""
     batches = TargetReader(table).scan(files, columns)
     first = next(batches, None)
     if first is None:
         names = "".join(f", {quote_name(c)} {'date' if c == SOURCE_DATE else 'varchar'}" for c in columns)
-        con.execute(f"create or replace temp table live_rows (__file int, __pos bigint{names})")
+        con.execute(f"create or replace table live_rows (__file int, __pos bigint{names})")
         return
     con.register("target_rows", pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], batches)))
     try:
         con.execute(
-            "create or replace temp table live_rows as "
-            "select * from target_rows anti join deleted using (__file, __pos)"
+            "create or replace table live_rows as select * from target_rows anti join deleted using (__file, __pos)"
         )
     finally:
         con.unregister("target_rows")

@@ -1,7 +1,7 @@
 """Hard-deleted keys, remembered for `lookback_days + 7` days so that an older insert does not bring a row back.
 
 Owns the deleted-keys files beside the manifests: what they hold, when they expire, when they become one. The merge
-compares with the temp table `graves` and decides; this module never touches target or staged rows.
+compares with the table `graves` and decides; this module never touches target or staged rows.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def load_graves(
     now: datetime,
     folder: Path,
 ) -> None:
-    """Make the temp table `graves`: one row, the newest, for each key whose hard delete is still remembered at `now`.
+    """Make the table `graves`: one row, the newest, for each key whose hard delete is still remembered at `now`.
 
     Columns: the key, `order_by`, `_source_date`, `_source_mtime`, `_source_file`, `_source_line`, `deleted_at`. Empty
     if nothing is remembered, and in modes without a unique key. `folder` is local and takes copies of the files. Raises
@@ -50,11 +50,11 @@ def load_graves(
     """
     columns = _columns(declaration)
     typed = ", ".join(f"{quote_name(name)} {kind}" for name, kind in columns.items())
-    con.execute(f"create or replace temp table graves ({typed})")
+    con.execute(f"create or replace table graves ({typed})")
     files = _counting(bookmark, declaration, now) if declaration.keyed else ()
     if not files:
         return
-    con.execute("create or replace temp table buried as select * from graves")
+    con.execute("create or replace table buried as select * from graves")
     folder.mkdir(parents=True, exist_ok=True)
     for number, data in enumerate(read_blobs(store, [grave.file for grave in files])):
         path = folder / f"graves-{number}.parquet"
@@ -90,7 +90,7 @@ def next_graves(
     names = ", ".join(quote_name(name) for name in columns)
     merge = len(kept) >= MOST_FILES
     older = f" union all by name select {names} from graves" if merge else ""
-    con.execute(f"create or replace temp table newly_dead as {_newest(declaration, _dead(declaration, now) + older)}")
+    con.execute(f"create or replace table newly_dead as {_newest(declaration, _dead(declaration, now) + older)}")
     ((rows, fresh),) = con.execute(
         "select count(*), count(*) filter (deleted_at = ?) from newly_dead", [now]
     ).fetchall()

@@ -148,13 +148,13 @@ def _session(services: Services) -> Iterator[tuple[duckdb.DuckDBPyConnection, Pa
 
 
 def _scan(con: duckdb.DuckDBPyConnection, table: Table, snapshot: Snapshot, declaration: Declaration) -> None:
-    """Make the temp table `live`: unique columns and landing date of every row at the snapshot."""
+    """Make the table `live`: unique columns and landing date of every row at the snapshot."""
     columns = [*_unique(declaration), *(["_source_date"] if declaration.lineage else [])]
     with translated(f"table={declaration.table}"):
         scan = table.scan(selected_fields=tuple(dict.fromkeys(columns)), snapshot_id=snapshot.snapshot_id)
         reader = scan.to_arrow_batch_reader()
         con.register("scan", reader)
-        con.execute("create or replace temp table live as select * from scan")
+        con.execute("create or replace table live as select * from scan")
         con.unregister("scan")
 
 

@@ -105,7 +105,7 @@ def _absent(con: duckdb.DuckDBPyConnection, declaration: Declaration, position: 
     with translated(f"table={declaration.table}"):
         scan = _table(position).scan(selected_fields=columns, snapshot_id=snapshot.snapshot_id)
         con.register("scan", scan.to_arrow_batch_reader())
-        con.execute("create or replace temp table origins as select _source_file, _source_line from scan")
+        con.execute("create or replace table origins as select _source_file, _source_line from scan")
         con.unregister("scan")
     ((absent,),) = con.execute(
         """select count(*) from (select _source_file, _source_line from winners

@@ -1,4 +1,4 @@
-"""Landing objects into the temp tables `staged` and `rejects` of a batch.
+"""Landing objects into the tables `staged` and `rejects` of a batch.
 
 Owns the two tables and picks the reader by the declared format. Every object goes in within one transaction: all of its
 rows or, if it cannot be read as declared, none. Never fetches an object and never merges.
@@ -35,7 +35,7 @@ class StagedObject:
 
 
 def create_staging(con: duckdb.DuckDBPyConnection, declaration: Declaration) -> None:
-    """Create the empty temp tables and set the session's zone to UTC.
+    """Create the empty tables and set the session's zone to UTC.
 
     `staged` has the declared columns in order, then `_source_file`, `_source_line`, `_source_mtime`, `_source_date` and
     `__row_id`, by which later steps know its rows: no number of the engine stays when it compacts a table.
@@ -47,10 +47,10 @@ def create_staging(con: duckdb.DuckDBPyConnection, declaration: Declaration) -> 
     columns += [(name, ColumnType(LINEAGE[name]).sql) for name in STAGED_LINEAGE]
     columns.append(("__row_id", "BIGINT"))
     listed = ", ".join(f"{quote_name(name)} {sql}" for name, sql in columns)
-    con.execute(f"CREATE OR REPLACE TEMP TABLE {STAGED} ({listed})")
+    con.execute(f"CREATE OR REPLACE TABLE {STAGED} ({listed})")
     con.execute(f"CREATE OR REPLACE TEMP SEQUENCE {ROW_IDS}")
     con.execute(
-        f"CREATE OR REPLACE TEMP TABLE {REJECTS} "
+        f"CREATE OR REPLACE TABLE {REJECTS} "
         "(uri VARCHAR, line_number BIGINT, column_name VARCHAR, reason VARCHAR, raw VARCHAR)"
     )
 

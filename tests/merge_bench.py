@@ -144,7 +144,7 @@ def stage(con: duckdb.DuckDBPyConnection, declaration: Declaration, rows: Iterab
     names = [c.name for c in declaration.columns]
     columns = ", ".join(f"{quote_name(c.name)} {c.type.sql}" for c in declaration.columns)
     con.execute(
-        f"create temp table staged ({columns}, _source_file varchar, _source_line bigint, "
+        f"create table staged ({columns}, _source_file varchar, _source_line bigint, "
         "_source_mtime timestamptz, _source_date date, __row_id bigint)"
     )
     records = [

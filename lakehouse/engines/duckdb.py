@@ -28,7 +28,7 @@ def open_session(*, spill: Path, memory_bytes: int, threads: int | None = None) 
 
 
 def second(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """Another connection of the same session, for another thread. It sees all but temporary tables and views."""
+    """Another connection of the same session, for another thread. It sees the same tables and views."""
     other = con.cursor()
     _set_up(other)
     return other

@@ -22,10 +22,10 @@ def fetch_rows(
     reader: TargetReader,
     files: Mapping[int, TargetFile],
 ) -> None:
-    """Make the temp table `name` (__file, __pos, columns… typed as the table's) for the rows of table `places`."""
+    """Make the table `name` (__file, __pos, columns… typed as the table's) for the rows of table `places`."""
     fields = [reader.schema.find_field(column) for column in dict.fromkeys(columns)]
     typed = "".join(f", {quote_name(f.name)} {duckdb_type(f.field_type)}" for f in fields)
-    con.execute(f"create or replace temp table {name} (__file int, __pos bigint{typed})")
+    con.execute(f"create or replace table {name} (__file int, __pos bigint{typed})")
     for wanted in positions_by_file(con, f"from {places}", files):
         for rows in reader.rows_at(wanted, [f.name for f in fields]):
             own = pa.schema(list(rows.schema)[2:])

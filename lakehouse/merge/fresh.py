@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 
 MATERIALISE_ABOVE = 8
 """With more partitions than this the rows are stored with the number of theirs: each is scanned once per partition."""
-FEW_VALUES = 5_000_000
+FEW_VALUES = 2_000_000
 """Rows with up to so many values in all are stored in any case: they are asked for several times."""
-
-# `fresh_rows`, `parts` and `fresh_parts` are not temporary, so that other connections of the session see them.
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ class Fresh:
 
     def with_rows(self, more: str) -> Fresh:
         """These rows and those of `more`, which has the same columns."""
-        self.con.execute(f"create or replace temp table more_rows as {self.rows} union all by name {more}")
+        self.con.execute(f"create or replace table more_rows as {self.rows} union all by name {more}")
         return replace(self, rows=f"select {self.columns} from more_rows", few=False)
 
     def partitions(self) -> list[FreshPart]:

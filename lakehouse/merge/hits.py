@@ -61,21 +61,19 @@ class Looked(StrEnum):
 
 def create_tables(con: duckdb.DuckDBPyConnection) -> None:
     """Make `hits`, `keyless`, `ordered`, `tied`, `matched` and `gone`, empty."""
-    con.execute("create or replace temp table hits (__row_id bigint, __file int, __pos bigint)")
+    con.execute("create or replace table hits (__row_id bigint, __file int, __pos bigint)")
     con.execute(
-        "create or replace temp table matched "
-        "(__row_id bigint, __file int, __pos bigint, verdict varchar, old_date date)"
+        "create or replace table matched (__row_id bigint, __file int, __pos bigint, verdict varchar, old_date date)"
     )
-    con.execute("create or replace temp table keyless (__file int, __pos bigint, name varchar)")
+    con.execute("create or replace table keyless (__file int, __pos bigint, name varchar)")
     con.execute(
-        "create or replace temp table ordered "
-        "(__row_id bigint, __file int, __pos bigint, old_date date, verdict varchar)"
+        "create or replace table ordered (__row_id bigint, __file int, __pos bigint, old_date date, verdict varchar)"
     )
     con.execute(
-        "create or replace temp table tied (__row_id bigint, __file int, __pos bigint, old_date date, "
+        "create or replace table tied (__row_id bigint, __file int, __pos bigint, old_date date, "
         "differs boolean, newer boolean, older boolean)"
     )
-    con.execute("create or replace temp table gone (__file int, __pos bigint, cause varchar, old_date date)")
+    con.execute("create or replace table gone (__file int, __pos bigint, cause varchar, old_date date)")
 
 
 def drop_deleted(con: duckdb.DuckDBPyConnection) -> None:
@@ -112,7 +110,7 @@ def find_hits(
 ) -> Looked:
     """Fill `hits` with the rows whose key a winner has; with `snapshot_date` also `gone` with all other rows.
 
-    Rows with a NULL in their key go to the temp table `keyless` (__file, __pos, name). What is looked at beside the key
+    Rows with a NULL in their key go to the table `keyless` (__file, __pos, name). What is looked at beside the key
     depends on how many hits there may be: `ordered` or `tied` are filled, too, where that spares another look.
     """
     keys = ", ".join(quote_name(k) for k in declaration.key)
@@ -140,7 +138,7 @@ def find_hits(
     with _registered(con, reader.scan(files, list(dict.fromkeys(columns)), look)) as any_rows:
         if any_rows:
             con.execute(
-                f"create or replace temp table met as select s.__row_id, o.__file, o.__pos, {gone_date} as gone_date"
+                f"create or replace table met as select s.__row_id, o.__file, o.__pos, {gone_date} as gone_date"
                 f"{verdicts} from target_rows o {side} join {meant} s using ({keys})"
             )
     if any_rows:

@@ -63,9 +63,9 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The decisions of a batch; its rows stand in the temp tables `matched`, `gone` and `dead` (__file, __pos).
+    """The decisions of a batch; its rows stand in the tables `matched`, `gone` and `dead` (__file, __pos).
 
-    `kept` names the columns of temp table `kept` that updated rows take over from the target. `dangling` are delete
+    `kept` names the columns of table `kept` that updated rows take over from the target. `dangling` are delete
     files of data files that are gone.
     """
 
@@ -134,7 +134,7 @@ def _find(
     if sweep.snapshot_date is not None:
         keys = ", ".join(quote_name(k) for k in declaration.key)
         con.execute(
-            f"create or replace temp view truth as select distinct {keys} from staged "
+            f"create or replace view truth as select distinct {keys} from staged "
             f'where "_source_date" = date {quote_text(sweep.snapshot_date.isoformat())}'
         )
         reached: Sequence[TargetFile] = files
@@ -183,12 +183,12 @@ def file_changes(
     own: Mapping[int, DeletesOfFile],
     rule: MergeRule,
 ) -> tuple[FileChange, ...]:
-    """Make the temp table `dead` from `matched` and `gone`, and decide every file that it names by the rule.
+    """Make the table `dead` from `matched` and `gone`, and decide every file that it names by the rule.
 
-    `own` are the delete files that belong to one data file alone; earlier deletes stand in the temp table `deleted`.
+    `own` are the delete files that belong to one data file alone; earlier deletes stand in the table `deleted`.
     """
     con.execute(
-        "create or replace temp table dead as select __file, __pos from matched "
+        "create or replace table dead as select __file, __pos from matched "
         "where verdict in ('updated', 'removed') union all select __file, __pos from gone"
     )
     counted = con.execute(

@@ -63,12 +63,12 @@ def refuse_equality_deletes(table: str, deletes: Sequence[ManifestEntry]) -> Non
 def read_deleted(
     con: duckdb.DuckDBPyConnection, io: FileIO, deletes: Sequence[ManifestEntry], reached: Sequence[TargetFile]
 ) -> dict[int, DeletesOfFile]:
-    """Make the temp table `deleted` (__file, __pos, __own) of the rows of `reached` that are deleted already.
+    """Make the table `deleted` (__file, __pos, __own) of the rows of `reached` that are deleted already.
 
     Returns the delete files that belong to one file of `reached` alone, by its number; `__own` rows stand in one of
     them, the others in delete files of several data files.
     """
-    con.execute("create or replace temp table deleted (__file int, __pos bigint, __own boolean)")
+    con.execute("create or replace table deleted (__file int, __pos bigint, __own boolean)")
     numbers = {target.path: target.number for target in reached}
     own: dict[int, DeletesOfFile] = {}
     wanted: list[DataFile] = []
@@ -95,7 +95,7 @@ def _fill(con: duckdb.DuckDBPyConnection, io: FileIO, files: Sequence[DataFile],
         batches = itertools.chain.from_iterable(ahead(pool, lambda file: _read(io, file), files))
         con.register("found_deletes", pa.RecordBatchReader.from_batches(_PLAIN, batches))
         con.execute(
-            "create or replace temp table deleted as "
+            "create or replace table deleted as "
             "select k.number as __file, f.pos as __pos, bool_or(f.own) as __own "
             "from found_deletes f join known_files k using (file_path) group by all"
         )

@@ -24,19 +24,19 @@ class Superseded:
 
 def supersede(con: duckdb.DuckDBPyConnection, declaration: Declaration) -> Superseded:
     """Make the view `winners`: staged rows, one per key (per key and landing date where dates are replaced, every row
-    where nothing is keyed); the temp table `losers` holds the others.
+    where nothing is keyed); the table `losers` holds the others.
 
     Only keys that occur more than once are ordered, so a batch without duplicates costs one aggregation.
     """
     unique = _unique(declaration)
     if not unique:
-        con.execute("create or replace temp table losers (__row_id bigint)")
-        con.execute("create or replace temp view winners as select * from staged")
+        con.execute("create or replace table losers (__row_id bigint)")
+        con.execute("create or replace view winners as select * from staged")
         return Superseded(0, 0)
     keys = ", ".join(quote_name(k) for k in unique)
-    con.execute(f"create or replace temp table doubled as select {keys} from staged group by all having count(*) > 1")
+    con.execute(f"create or replace table doubled as select {keys} from staged group by all having count(*) > 1")
     con.execute(
-        f"""create or replace temp table losers as
+        f"""create or replace table losers as
         select __row_id from (
             select __row_id, row_number() over (partition by {_of("s", unique)}
                 order by {newest_first(declaration)}) as place
@@ -45,7 +45,7 @@ def supersede(con: duckdb.DuckDBPyConnection, declaration: Declaration) -> Super
     )
     (rows,) = _one(con, "select count(*) from losers")
     only_winners = "where __row_id not in (select __row_id from losers)" if rows else ""
-    con.execute(f"create or replace temp view winners as select * from staged {only_winners}")
+    con.execute(f"create or replace view winners as select * from staged {only_winners}")
     return Superseded(rows, _conflicting(con, declaration, keys) if rows else 0)
 
 

@@ -1,7 +1,7 @@
 """Decides hits by their content, compared with the target's; of rows that tie in `order_by` the cheap columns first.
 
 Most rows that changed differ in a column that is small, so the large ones are read only for rows that are still equal;
-the uri and line that break a tie only for rows of one and the same modification time. The temp table `tied` holds what
+the uri and line that break a tie only for rows of one and the same modification time. The table `tied` holds what
 is known of each hit: (__row_id, __file, __pos, old_date, differs, newer, older).
 """
 
@@ -39,12 +39,12 @@ class _Round:
     files: Mapping[int, TargetFile]
 
     def look(self, name: str, asked: str, columns: Sequence[str], picked: str) -> None:
-        """Make the temp table `name` of the rows `asked` (SQL with __row_id, __file, __pos, old_date), with `picked`
+        """Make the table `name` of the rows `asked` (SQL with __row_id, __file, __pos, old_date), with `picked`
         over the target's row `o`, the staged row `s` and the asked row `t`."""
-        self.con.execute(f"create or replace temp table asked as {asked}")
+        self.con.execute(f"create or replace table asked as {asked}")
         fetch_rows(self.con, "old_rows", "asked", columns, reader=self.reader, files=self.files)
         self.con.execute(
-            f"create or replace temp table {name} as select t.__row_id, t.__file, t.__pos, {picked} from asked t "
+            f"create or replace table {name} as select t.__row_id, t.__file, t.__pos, {picked} from asked t "
             f"join old_rows o using (__file, __pos) join {_STAGED}"
         )
         self.con.execute("drop table old_rows")
@@ -87,7 +87,7 @@ def settle_looks(
     reader: TargetReader,
     files: Mapping[int, TargetFile],
 ) -> None:
-    """Move every row of the temp table `tied` to `matched` with its verdict."""
+    """Move every row of the table `tied` to `matched` with its verdict."""
     if declaration.lineage and _any(con, "tied where differs and not newer and not older"):
         rest = TIE_BREAK[1:]
         step = _Round(con, reader, files)

@@ -67,7 +67,7 @@ def keep_old_values(
     reader: TargetReader,
     files: Mapping[int, TargetFile],
 ) -> tuple[str, ...]:
-    """Make the temp table `kept` (__row_id, columns…) with what an updated row keeps of the target's, and name these.
+    """Make the table `kept` (__row_id, columns…) with what an updated row keeps of the target's, and name these.
 
     Columns that are not declared keep their value on every update; the declared ones where a row is deleted softly.
     """
@@ -78,13 +78,13 @@ def keep_old_values(
         return ()
     which = "true" if carried else "__row_id in (select __row_id from staged where _is_delete)"
     con.execute(
-        "create or replace temp table keeping as select __row_id, __file, __pos from matched "
+        "create or replace table keeping as select __row_id, __file, __pos from matched "
         f"where verdict = 'updated' and {which}"
     )
     fetch_rows(con, "old_rows", "keeping", columns, reader=reader, files=files)
     picked = ", ".join(f"o.{quote_name(name)}" for name in columns)
     con.execute(
-        f"create or replace temp table kept as select k.__row_id, {picked} from keeping k "
+        f"create or replace table kept as select k.__row_id, {picked} from keeping k "
         "join old_rows o using (__file, __pos)"
     )
     con.execute("drop table old_rows")

@@ -44,12 +44,12 @@ FILE_BYTES = 256 << 20
 """Size that data files aim at unless the table says otherwise."""
 ROW_GROUP = 122_880
 """Rows of a row group as DuckDB writes them."""
-LIGHT_VALUES = 2_000_000
+LIGHT_VALUES = 1_500_000
 """Rows of a partition with up to so many values are light: they are written with others, or beside them."""
 VALUES_TOGETHER = 1_000_000
 PARTS_TOGETHER = 16
 """Light partitions that one statement writes; more leave nothing for the other writer."""
-WRITERS = 2
+WRITERS = 3
 COMPRESSION_LEVEL = 1
 """Of zstd: the time that a higher level takes buys less than a tenth of the size."""
 
@@ -74,18 +74,23 @@ class _Part:
     """One partition that changes: its values as manifests hold them, its new rows (None: it gets none), and the files
     whose other rows survive."""
 
-    stored: tuple[Any, ...]
+    values: tuple[Any, ...]
     fresh: FreshPart | None
     rewritten: tuple[FileChange, ...] = ()
 
     @property
     def rows(self) -> int:
-        return self.fresh.count if self.fresh is not None else 0
+        fresh = self.fresh.count if self.fresh is not None else 0
+        return fresh + sum(map(_surviving, self.rewritten))
+
+    @property
+    def stored(self) -> bool:
+        """All that it gets stands in `fresh_parts`."""
+        return self.fresh is not None and self.fresh.number is not None and not self.rewritten
 
     def light(self, columns: int) -> bool:
-        """It is stored with others like it, and one row group with few values holds it."""
-        stored = self.fresh is not None and self.fresh.number is not None and not self.rewritten
-        return stored and self.rows <= min(ROW_GROUP, LIGHT_VALUES // columns)
+        """One row group with few values holds it."""
+        return self.rows <= min(ROW_GROUP, LIGHT_VALUES // columns)
 
 
 def write_files(
@@ -181,12 +186,12 @@ def _plan_parts(session: _Session, fresh: Fresh, match: Match) -> list[_Part]:
 
 
 def _together(parts: Sequence[_Part], most_rows: int) -> list[list[_Part]]:
-    """Partitions in groups, each of one partition or of so many rows."""
+    """Partitions in groups: stored ones with so many rows, and the others alone."""
     groups: list[list[_Part]] = []
     rows = 0
-    for part in parts:
+    for part in sorted(parts, key=lambda p: p.stored):
         rows += part.rows
-        if not groups or rows > most_rows or len(groups[-1]) == PARTS_TOGETHER:
+        if not groups or not part.stored or rows > most_rows or len(groups[-1]) == PARTS_TOGETHER:
             groups.append([])
             rows = part.rows
         groups[-1].append(part)
@@ -229,7 +234,7 @@ class _Session:
         uploads: list[Future[DataFile]] = []
         for done, (part, files) in enumerate(itertools.chain(self._light(light), self._heavy(heavy)), 1):
             for path in files:
-                uploads.append(pool.submit(self._upload, path, f"{len(written):05d}.parquet", part.stored))
+                uploads.append(pool.submit(self._upload, path, f"{len(written):05d}.parquet", part.values))
                 written.append(path)
             progress(done, len(parts))
         return written, uploads
@@ -251,18 +256,17 @@ class _Session:
 
     def _write_light(self, number: int, parts: Sequence[_Part]) -> list[tuple[_Part, list[Path]]]:
         folder = self.folder / "light" / f"{number:05d}"
-        by_number = {part.fresh.number: part for part in parts if part.fresh is not None}
-        numbers = ", ".join(map(str, by_number))
-        rows = f"from fresh_parts where __part in ({numbers}) order by {self._key('__part')}"
         with closing(second(self.con)) as con:
-            if len(parts) == 1:  # takes half the time
+            if len(parts) == 1:  # alone it takes half the time
                 folder.mkdir(parents=True)
-                path = folder / "data.parquet"
-                con.execute(f"copy (select * exclude (__part) {rows}) to {quote_text(str(path))} ({self._format()})")
-                return [(parts[0], self._finished([path]))]
+                self._copy_part(con, parts[0], folder / "data.parquet")
+                return [(parts[0], self._finished([folder / "data.parquet"]))]
+            by_number = {part.fresh.number: part for part in parts if part.fresh is not None}
             folder.parent.mkdir(parents=True, exist_ok=True)
             con.execute(
-                f"copy (select * {rows}) to {quote_text(str(folder))} ({self._format()}, partition_by (__part))"
+                f"copy (from fresh_parts where __part in ({', '.join(map(str, by_number))}) "
+                f"order by {self._key('__part')}) to {quote_text(str(folder))} "
+                f"({self._format()}, partition_by (__part))"
             )
         return [
             (part, self._finished((folder / f"__part={number}").glob("*.parquet")))
@@ -282,22 +286,23 @@ class _Session:
     def _heavy(self, parts: Sequence[_Part]) -> Iterator[tuple[_Part, list[Path]]]:
         """Write partitions to as many files as their size asks for."""
         for number, part in enumerate(parts):
-            sources = [part.fresh.rows] if part.fresh is not None else []
-            local = self.copy(part.rewritten) if part.rewritten else ()
-            if local:
-                sources.append(self.survivors(local))
-            rows = " union all by name ".join(sources)
             folder = self.folder / "heavy" / f"{number:05d}"
             folder.parent.mkdir(parents=True, exist_ok=True)
-            # also where they were staged in order: joins mix the row groups of rows that they pass on
-            order = f"order by {key}" if (key := self._key()) else ""
-            self.con.execute(
-                f"copy (select * from ({rows}) {order}) to {quote_text(str(folder))} "
-                f"({self._format()}, file_size_bytes {self._file_bytes()})"
-            )
-            for file in local:
-                file.path.unlink()
+            self._copy_part(self.con, part, folder, f", file_size_bytes {self._file_bytes()}")
             yield part, self._finished(folder.glob("*.parquet"))
+
+    def _copy_part(self, con: duckdb.DuckDBPyConnection, part: _Part, place: Path, options: str = "") -> None:
+        """Write the new and the surviving rows of a partition to a file or, with its size as an option, to a folder."""
+        sources = [part.fresh.rows] if part.fresh is not None else []
+        local = self.copy(part.rewritten) if part.rewritten else ()
+        if local:
+            sources.append(self.survivors(local))
+        rows = " union all by name ".join(sources)
+        # also where they were staged in order: joins mix the row groups of rows that they pass on
+        order = f"order by {key}" if (key := self._key()) else ""
+        con.execute(f"copy (select * from ({rows}) {order}) to {quote_text(str(place))} ({self._format()}{options})")
+        for file in local:
+            file.path.unlink()
 
     def _finished(self, paths: Iterable[Path]) -> list[Path]:
         """Files that DuckDB wrote. A rewritten file whose rows were all replaced, by rows of another partition, leaves

@@ -49,7 +49,7 @@ class Context:
         self.batches += 1
         load_graves(con, self.declaration, self.bookmark, self.store, now=now, folder=self.folder)
         con.execute(
-            'create temp table staged (id bigint, u uuid, "at" timestamptz, amount decimal(12,2), '
+            'create table staged (id bigint, u uuid, "at" timestamptz, amount decimal(12,2), '
             "_source_file varchar, _source_line bigint, _source_mtime timestamptz, _source_date date, __row_id bigint)"
         )
         at = START + timedelta(minutes=minute)
@@ -57,8 +57,8 @@ class Context:
             "insert into staged values (?, ?, ?, 0, 'f', ?, ?, '2026-08-30', ?)",
             [[key, U, at, line, at, number] for number, key in enumerate(keys)],
         )
-        con.execute("create temp view winners as select * from staged")
-        con.execute("create temp table matched as select __row_id, ? as verdict from winners", [verdict])
+        con.execute("create view winners as select * from staged")
+        con.execute("create table matched as select __row_id, ? as verdict from winners", [verdict])
         remembered = next_graves(
             con,
             self.declaration,
