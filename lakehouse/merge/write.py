@@ -186,16 +186,18 @@ def _plan_parts(session: _Session, fresh: Fresh, match: Match) -> list[_Part]:
 
 
 def _together(parts: Sequence[_Part], most_rows: int) -> list[list[_Part]]:
-    """Partitions in groups: stored ones with so many rows, and the others alone."""
+    """Partitions in groups: stored ones with up to so many rows, and each other one alone."""
     groups: list[list[_Part]] = []
     rows = 0
-    for part in sorted(parts, key=lambda p: p.stored):
+    for part in parts:
+        if not part.stored:
+            continue
         rows += part.rows
-        if not groups or not part.stored or rows > most_rows or len(groups[-1]) == PARTS_TOGETHER:
+        if not groups or rows > most_rows or len(groups[-1]) == PARTS_TOGETHER:
             groups.append([])
             rows = part.rows
         groups[-1].append(part)
-    return groups
+    return [*groups, *([part] for part in parts if not part.stored)]
 
 
 @dataclass(frozen=True, slots=True)
