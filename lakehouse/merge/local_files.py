@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
@@ -17,7 +19,7 @@ from pyiceberg.table.name_mapping import NameMapping
 
 from lakehouse.catalog import translated
 from lakehouse.merge.layout import column_expressions, identified
-from lakehouse.merge.target_files import PARALLEL_READS, TargetFile, refuse_other_formats
+from lakehouse.merge.target_files import PARALLEL_READS, TargetFile, reading, refuse_other_formats
 from lakehouse.naming import quote_name, quote_text
 
 _ADDED = ("filename", "file_row_number")
@@ -28,7 +30,7 @@ _ADDED = ("filename", "file_row_number")
 class LocalFile:
     """A copy of a data file, with the schema that it was written with."""
 
-    number: int
+    target: TargetFile
     path: Path
     schema: pa.Schema
 
@@ -38,6 +40,19 @@ def copy_files(table: Table, files: Iterable[TargetFile], folder: Path) -> tuple
     folder.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(PARALLEL_READS) as pool:
         return tuple(pool.map(lambda target: _copy(table.io, table.name_mapping(), target, folder), files))
+
+
+@contextmanager
+def damage_named(files: Sequence[LocalFile]) -> Iterator[None]:
+    """Where the engine fails to read them: name the data file that is damaged. Raises TargetDamaged."""
+    try:
+        yield
+    except duckdb.Error:
+        for file in files:
+            with reading(file.target), pq.ParquetFile(file.path) as copy:
+                for group in range(copy.num_row_groups):
+                    copy.read_row_group(group)
+        raise
 
 
 def select_rows(files: Sequence[LocalFile], schema: Schema) -> str:
@@ -57,10 +72,11 @@ def _copy(io: FileIO, mapping: NameMapping | None, target: TargetFile, folder: P
         local.open("wb") as output,
     ):
         shutil.copyfileobj(source, output, 1 << 22)
-    schema = identified(pq.read_schema(local), mapping)
-    if any(name.lower() in _ADDED for name in schema.names):
-        schema = _rename(local, schema)
-    return LocalFile(target.number, local, schema)
+    with reading(target):
+        schema = identified(pq.read_schema(local), mapping)
+        if any(name.lower() in _ADDED for name in schema.names):
+            schema = _rename(local, schema)
+    return LocalFile(target, local, schema)
 
 
 def _rename(path: Path, schema: pa.Schema) -> pa.Schema:
@@ -79,7 +95,7 @@ def _select_layout(files: Sequence[LocalFile], schema: Schema) -> str:
     values = zip(column_expressions(schema.fields, files[0].schema), schema.fields, strict=True)
     columns = ", ".join(f"{value} as {quote_name(field.name)}" for value, field in values)
     paths = ", ".join(quote_text(str(f.path)) for f in files)
-    numbers = " ".join(f"when {quote_text(str(f.path))} then {f.number}" for f in files)
+    numbers = " ".join(f"when {quote_text(str(f.path))} then {f.target.number}" for f in files)
     return (
         f"select (case __path {numbers} end)::int as __file, __pos, {columns} from "
         f"(select *, filename as __path, file_row_number as __pos "

@@ -32,6 +32,7 @@ BYTES_AHEAD = 256 << 20
 """So much of the target's rows, about, is in memory at a time, the rows that are kept left aside."""
 ROWS_AT_ONCE = 1 << 18
 OPENED_KEPT = 256
+_DAMAGE = ("deserialize thrift", "end of stream", "decompress")
 _FIELD_ID = b"PARQUET:field_id"
 _PARQUET = ds.ParquetFileFormat()
 _Item = TypeVar("_Item")
@@ -203,7 +204,7 @@ class TargetReader:
         if (known := self._opened.get(target.path)) is not None:
             return known
         refuse_other_formats(target)
-        with _reading(target):
+        with reading(target):
             fragment = self._fragment(target)
             schema = identified(fragment.metadata.schema.to_arrow_schema(), self._mapping)
         surplus = max(0, len(self._opened) + 1 - OPENED_KEPT)
@@ -225,7 +226,7 @@ class TargetReader:
         """These columns of a chunk; without one, a column of NULLs that has its rows."""
         if not columns:
             return pa.table({"__none": pa.nulls(chunk.rows)})
-        with _reading(chunk.target):
+        with reading(chunk.target):
             groups: Any = chunk.opened.fragment.subset(row_group_ids=list(chunk.groups))
             table: pa.Table = groups.to_table(columns=list(columns), use_threads=False)
             return table
@@ -361,16 +362,27 @@ def _names_by_id(schema: pa.Schema) -> dict[int, str]:
 
 
 @contextmanager
-def _reading(target: TargetFile) -> Iterator[None]:
+def reading(target: TargetFile) -> Iterator[None]:
     """Errors of reading a data file as ours: one that is no whole Parquet file is damage, no trouble of the storage."""
     try:
-        with translated(f"file={target.path}"):
+        with translated(f"file={target.path}"), _bad_pages_are_invalid():
             yield
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise TargetDamaged(
             f"a data file of the table cannot be read: file={target.path} {' '.join(str(error).split())}",
             next="restore the file, or roll the table back to a snapshot without it",
         ) from error
+
+
+@contextmanager
+def _bad_pages_are_invalid() -> Iterator[None]:
+    """Arrow calls a damaged page an error of input and output, as it calls those of the storage."""
+    try:
+        yield
+    except OSError as error:
+        if any(words in str(error).lower() for words in _DAMAGE):
+            raise pa.ArrowInvalid(str(error)) from error
+        raise
 
 
 def refuse_other_formats(target: TargetFile) -> None:

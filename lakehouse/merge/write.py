@@ -28,7 +28,7 @@ from lakehouse.merge.data_file import describe, stored_values
 from lakehouse.merge.fixed_length import fix_lengths
 from lakehouse.merge.fresh import Fresh, FreshPart, select_fresh
 from lakehouse.merge.layout import field_ids_sql
-from lakehouse.merge.local_files import LocalFile, copy_files, select_rows
+from lakehouse.merge.local_files import LocalFile, copy_files, damage_named, select_rows
 from lakehouse.merge.match import FileChange, Match
 from lakehouse.merge.policy import Fate
 from lakehouse.merge.position_deletes import write_deletes
@@ -302,7 +302,10 @@ class _Session:
         rows = " union all by name ".join(sources)
         # also where they were staged in order: joins mix the row groups of rows that they pass on
         order = f"order by {key}" if (key := self._key()) else ""
-        con.execute(f"copy (select * from ({rows}) {order}) to {quote_text(str(place))} ({self._format()}{options})")
+        with damage_named(local):
+            con.execute(
+                f"copy (select * from ({rows}) {order}) to {quote_text(str(place))} ({self._format()}{options})"
+            )
         for file in local:
             file.path.unlink()
 

@@ -15,7 +15,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 
-from lakehouse.errors import ConfigurationError
+from lakehouse.errors import ConfigurationError, TargetDamaged
 from lakehouse.iceberg import draft_snapshot, live_files
 from lakehouse.merge.policy import Fate, merge_rule
 from lakehouse.schema import target_schema, target_spec
@@ -125,6 +125,23 @@ def test_rows_without_a_rule_of_the_table_are_decided_by_their_share(tmp_path: P
     assert fates == [Fate.DELETE, Fate.DELETE, Fate.REWRITE]
     assert numbers(target) == {k: k + 0.5 if k < 5 else 0.0 for k in range(10)}
     assert "40%" in str(done.match.rule)
+
+
+def test_a_damaged_page_of_a_file_that_is_rewritten_names_the_file(tmp_path: Path) -> None:
+    """Nothing looks at the column `n` before: the rows are newer."""
+    target = bench(tmp_path, table_properties=ON_WRITE)
+    target.merge([row(k, k + 0.5) for k in range(50)])
+    (path,), _ = files(target)
+    local = Path(path.removeprefix("file://"))
+    column = pq.read_metadata(local).row_group(0).column(1)
+    start = column.dictionary_page_offset or column.data_page_offset
+    whole = local.read_bytes()
+    local.write_bytes(
+        whole[:start] + b"\xff" * column.total_compressed_size + whole[start + column.total_compressed_size :]
+    )
+    with pytest.raises(TargetDamaged, match=local.name):
+        target.merge([row(k, 9.0, minute=1) for k in range(40)])
+    assert target.version == 1
 
 
 def test_format_version_1_is_rewritten(tmp_path: Path) -> None:
