@@ -22,6 +22,7 @@ from lakehouse.read.csv_group import SmallFile, look, stage_group
 from lakehouse.read.jsonl import read_jsonl
 from lakehouse.read.local_file import refuse_foreign
 from lakehouse.read.parquet import read_parquet
+from lakehouse.read.plain import make_plain
 from lakehouse.read.sink import REJECTS, ROW_IDS, STAGED, Sink
 from lakehouse.types import ColumnType
 
@@ -55,10 +56,20 @@ def create_staging(con: duckdb.DuckDBPyConnection, declaration: Declaration) -> 
     )
 
 
+def make_object_plain(path: Path, *, item: ObjectDecision, declaration: Declaration) -> None:
+    """Unpack the local copy of an object and, if it is a text, make it UTF-8. Once for each copy, before it is staged.
+
+    Raises UnreadableObject if that cannot be done.
+    """
+    format = declaration.source.format
+    encoding = None if isinstance(format, ParquetFormat) else format.encoding
+    make_plain(path, uri=item.object.uri, encoding=encoding)
+
+
 def stage_object(
     con: duckdb.DuckDBPyConnection, *, path: Path, item: ObjectDecision, declaration: Declaration
 ) -> StagedObject:
-    """Stage the object whose bytes are at `path`; its rows are read, rejected and staged ones.
+    """Stage the object whose plain content is at `path`; its rows are read, rejected and staged ones.
 
     Raises UnreadableObject if it cannot be read as declared; nothing of it stays then.
     """

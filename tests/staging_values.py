@@ -13,7 +13,7 @@ import duckdb
 
 from lakehouse.declaration import Declaration
 from lakehouse.model import Decision, LandingObject, ObjectDecision, RowCounts
-from lakehouse.stage import create_staging, stage_object
+from lakehouse.stage import create_staging, make_object_plain, stage_object
 
 MTIME = datetime(2026, 9, 1, 12, tzinfo=UTC)
 DAY = date(2026, 8, 30)
@@ -79,6 +79,7 @@ class Staging:
 
     def stage_file(self, *, item: ObjectDecision | None = None) -> Result:
         item = item or planned()
+        make_object_plain(self.path, item=item, declaration=self.declaration)
         staged = stage_object(self.con, path=self.path, item=item, declaration=self.declaration)
         counts = staged.rows
         result = replace(self.result(item.object.uri, counts), missing=staged.missing)

@@ -21,7 +21,7 @@ from lakehouse.errors import LakehouseError, ObjectChanged, RetryLater, Unreadab
 from lakehouse.landing import fetch_all
 from lakehouse.model import Bookmark, Decision, ObjectDecision, ObjectOutcome
 from lakehouse.services import Progress, Services
-from lakehouse.stage import StagedObject, create_staging, stage_object, stage_small_objects
+from lakehouse.stage import StagedObject, create_staging, make_object_plain, stage_object, stage_small_objects
 from lakehouse.storage import Storage
 
 if TYPE_CHECKING:
@@ -100,6 +100,12 @@ class _Stager:
 
     def take(self, item: ObjectDecision, local: Path | LakehouseError) -> None:
         """Stage the object now or with the next ones. Its local copy is used up."""
+        if isinstance(local, Path):
+            try:
+                make_object_plain(local, item=item, declaration=self._declaration)
+            except UnreadableObject as error:
+                local.unlink(missing_ok=True)
+                local = error
         size = local.stat().st_size if isinstance(local, Path) else 0
         if isinstance(local, Path) and size <= SMALL:
             self._waiting.append((item, local.rename(local.with_name(f"{local.name}-waiting"))))

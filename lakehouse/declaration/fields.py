@@ -128,14 +128,19 @@ def _timezone(name: str) -> None:
         raise ValueError(f"expected a time zone such as Europe/Berlin or UTC{hint}") from error
 
 
+_NOTATIONS = ("utf-7", "unicode-escape", "raw-unicode-escape", "idna", "punycode", "undefined")
+"""Codecs of Python that write text down by other text."""
+
+
 def _encoding(name: str) -> str:
     try:
         found = codecs.lookup(name).name
+        text = "a,1\n".encode(found).decode(found)
     except (LookupError, ValueError) as error:
-        raise ValueError("expected an encoding such as utf-8") from error
-    if found != "utf-8":
-        raise not_available("an encoding other than utf-8")
-    return found
+        raise ValueError("expected an encoding of text such as utf-8, utf-16, latin-1, cp1252") from error
+    if text != "a,1\n" or found in _NOTATIONS:
+        raise ValueError("expected an encoding of text such as utf-8, utf-16, latin-1, cp1252")
+    return "utf-8" if found == "utf-8-sig" else found
 
 
 def _column_type(value: object) -> ColumnType:

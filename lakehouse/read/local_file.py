@@ -1,6 +1,6 @@
 """The local copy of an object: what its first bytes say, and how DuckDB is told its name.
 
-Compressed and foreign content is refused by name before any parsing. Never decides a format: that is declared.
+Foreign content is refused by name before any parsing. Never decides a format: that is declared.
 """
 
 from __future__ import annotations
@@ -8,36 +8,49 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal, TypeAlias
 
 from lakehouse.errors import UnreadableObject
 
+Compression: TypeAlias = Literal["gzip", "zstd", "bz2"]
 BOM = b"\xef\xbb\xbf"
-_LATER = (
-    (b"\x1f\x8b", "gzip"),
-    (b"\x28\xb5\x2f\xfd", "zstd"),
-    (b"\xfd7zXZ\x00", "xz"),
-    (b"PK\x03\x04", "zip"),
+_COMPRESSED: tuple[tuple[bytes, Compression], ...] = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"))
+_ZSTD_SKIPPED = b"\x2a\x4d\x18"  # behind one byte of 0x50 to 0x5f: a frame to be skipped, as parallel writers begin
+_BZIP2 = b"BZh"  # a header may begin like that: the block's magic number follows the level's digit
+_BZIP2_BLOCKS = (b"1AY&", b"\x17rE8")  # the second one ends a stream without a block
+_FOREIGN = ((b"\xfd7zXZ\x00", "xz"), (b"PK\x03\x04", "zip"))
+_ENCODINGS = (
+    (b"\xff\xfe\x00\x00", "UTF-32"),
+    (b"\x00\x00\xfe\xff", "UTF-32"),
     (b"\xff\xfe", "UTF-16"),
     (b"\xfe\xff", "UTF-16"),
-    (b"\x00\x00\xfe\xff", "UTF-32"),
 )
-_BZIP2 = b"BZh"  # a header may begin like that: the block's magic number follows the level's digit
-_BZIP2_BLOCK = b"1AY&"
 _PARQUET = b"PAR1"
 
 
+def compression_of(path: Path) -> Compression | None:
+    """How the content is compressed, by the name that Arrow has for it; None if it is not, or by something else."""
+    with path.open("rb") as file:
+        head = file.read(8)
+    if head.startswith(_BZIP2) and head[4:8] in _BZIP2_BLOCKS:
+        return "bz2"
+    if head[1:4] == _ZSTD_SKIPPED and 0x50 <= head[0] <= 0x5F:
+        return "zstd"
+    return next((name for magic, name in _COMPRESSED if head.startswith(magic)), None)
+
+
 def refuse_foreign(path: Path, *, uri: str, format_name: str) -> None:
-    """Raise UnreadableObject if the file is compressed, in another encoding or of another format than declared."""
+    """Raise UnreadableObject if the unpacked file is in another encoding or of another format than declared."""
     with path.open("rb") as file:
         head = file.read(8)
         file.seek(max(0, path.stat().st_size - 4), os.SEEK_SET)
         tail = file.read(4)
-    found = next((name for magic, name in _LATER if head.startswith(magic)), None)
-    if head.startswith(_BZIP2) and head[4:8] == _BZIP2_BLOCK:
-        found = "bzip2"
-    if found:
-        raise UnreadableObject(f"reading {found} is not available yet: uri={uri}")
+    if compression := compression_of(path):
+        raise UnreadableObject(f"the file is compressed more than once: uri={uri} content={compression}")
+    if found := next((name for magic, name in _FOREIGN if head.startswith(magic)), None):
+        raise UnreadableObject(f"files of {found} are not read: uri={uri}; compress with gzip, zstd or bzip2")
+    if found := next((name for magic, name in _ENCODINGS if head.startswith(magic)), None):
+        raise UnreadableObject(f"the file is {found}: uri={uri}; declare its encoding")
     if format_name != "parquet" and head.startswith(_PARQUET) and tail == _PARQUET:
         raise UnreadableObject(f"the file is parquet: uri={uri} declared={format_name}")
     if format_name == "parquet" and not head.startswith(_PARQUET):

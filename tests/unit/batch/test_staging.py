@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,3 +70,46 @@ def test_outcomes_stand_in_the_order_of_the_objects_whatever_their_size(
     assert [outcome.rows.staged for outcome in staged.outcomes] == rows
     assert not [*(tmp_path / "fetched").iterdir()]
     assert (told[-1].done, len(told)) == (len(rows), len(rows))
+
+
+def test_compressed_objects_wait_by_their_plain_size_and_damaged_ones_are_quarantined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "SMALL", 1000)
+    together: list[int] = []
+    small = staging.stage_small_objects
+    monkeypatch.setattr(
+        staging,
+        "stage_small_objects",
+        lambda con, **named: together.append(len(named["objects"])) or small(con, **named),
+    )
+    landing = open_storage(f"file://{tmp_path}/landing", {})
+    packed = gzip.compress(b"id,v\n1,2\n")
+    for key, data in {
+        "a.csv": b"id,v\n1,2\n",
+        "b.csv.gz": packed,
+        "c.csv.gz": packed[:-4],
+        "d.csv": b"id,v\n1,2\n",
+        "e.csv.gz": gzip.compress(b"id,v\n" + b"1,2\n" * 1000),
+    }.items():
+        landing.put(key, data)
+    with duckdb.connect() as con:
+        staged = stage_objects(
+            con,
+            declared(),
+            [
+                ObjectDecision(obj, DAY, Decision.PLANNED, "new")
+                for obj in sorted(landing.list(""), key=lambda o: o.uri)
+            ],
+            bookmark=Bookmark(),
+            landing=landing,
+            folder=tmp_path / "fetched",
+            now=MTIME,
+            services=services_of(NoopCatalog("none"), landing, spill=tmp_path, ops_namespace="ops"),
+            watch=Stopwatch(lambda: 0.0),
+        )
+    assert [o.rows.staged for o in staged.outcomes] == [1, 1, 0, 1, 1000]
+    assert [o.decision for o in staged.outcomes].index(Decision.QUARANTINED) == 2
+    assert "the gzip file is damaged: uri=" in staged.outcomes[2].reason
+    assert [count for count in together if count] == [2, 1]
+    assert not [*(tmp_path / "fetched").iterdir()]

@@ -179,7 +179,6 @@ def test_mistakes_in_the_source(source: str, message: str) -> None:
         ("source", "{uri: s3://landing/, format: {type: avro}}"),
         ("source", "{uri: s3://landing/, format: {type: json, records_path: a.b}}"),
         ("source", "{uri: s3://landing/, format: {type: csv, header: false}}"),
-        ("source", "{uri: s3://landing/, format: {type: csv, encoding: latin-1}}"),
         ("source", "{uri: s3://landing/, format: {type: csv, columns_by_position: true}}"),
         ("source", "{uri: s3://landing/, format: {type: csv, decimal: ','}}"),
         ("source", "{uri: s3://landing/, format: {type: csv, trailer: T}}"),
@@ -281,3 +280,9 @@ KNOWN = {
 @pytest.mark.parametrize("model", KNOWN)
 def test_every_field_of_the_interface_is_known(model: type[BaseModel]) -> None:
     assert {info.alias or name for name, info in model.model_fields.items()} == set(KNOWN[model].split())
+
+
+@pytest.mark.parametrize("encoding", ["nope", "rot13", "hex", "utf-7", "unicode_escape", "idna", "cp037x"])
+def test_what_is_no_encoding_of_text_is_refused(encoding: str) -> None:
+    found = mistakes(document(source=f"{{uri: s3://landing/, format: {{type: csv, encoding: {encoding}}}}}"))
+    assert f"encoding: got '{encoding}'; expected an encoding of text" in "".join(found)

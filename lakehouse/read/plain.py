@@ -1,0 +1,83 @@
+"""Makes the local copy of an object plain: unpacked where it is compressed, UTF-8 where another encoding is declared.
+
+Content decides, never a name. What grows beyond reason is refused before it fills the disk. Never looks at records.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from lakehouse.errors import ConfigurationError, UnreadableObject
+from lakehouse.read.local_file import Compression, compression_of
+
+CHUNK = 1 << 20
+ALWAYS_ALLOWED = 64 << 20
+"""Bytes that any object may grow to."""
+MOST_TIMES = 1_200
+"""How many times its size a larger one may grow; gzip cannot exceed 1,032."""
+MOST_BYTES = 64 << 30
+_NO_TEXT = "\udcff"
+"""Stands for bytes that are no text in the declared encoding; as UTF-8 it is none either, so the record is rejected."""
+
+
+def _flag(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return _NO_TEXT, error.end
+
+
+codecs.register_error("lakehouse.flag", _flag)
+
+
+def make_plain(path: Path, *, uri: str, encoding: str | None) -> None:
+    """Replace the file by its plain content; `encoding` is the declared one of a text.
+
+    Raises UnreadableObject, and leaves the file alone, if it is damaged or grows too much.
+    """
+    if compression := compression_of(path):
+        _rewrite(path, _unpacked(path, compression, uri=uri))
+    if encoding not in (None, "utf-8"):
+        _rewrite(path, _as_utf8(path, encoding))
+
+
+def _rewrite(path: Path, chunks: Iterator[bytes]) -> None:
+    other = path.with_name(f"{path.name}-plain")
+    try:
+        with other.open("wb") as file:
+            for chunk in chunks:
+                file.write(chunk)
+        other.replace(path)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write to the spill folder: {error.strerror}: path={path.parent}") from error
+    finally:
+        other.unlink(missing_ok=True)
+
+
+def _unpacked(path: Path, compression: Compression, *, uri: str) -> Iterator[bytes]:
+    """All members of the file, one after the other."""
+    size = path.stat().st_size
+    most = min(max(ALWAYS_ALLOWED, MOST_TIMES * size), MOST_BYTES)
+    total = 0
+    try:
+        with pa.input_stream(str(path), compression=compression) as stream:
+            while chunk := stream.read(CHUNK):
+                total += len(chunk)
+                if total > most:
+                    raise UnreadableObject(
+                        f"the {compression} file unpacks to more than {most:,} bytes: uri={uri} bytes={size:,}"
+                    )
+                yield chunk
+    except (OSError, pa.ArrowInvalid) as error:
+        reason = " ".join(str(error).split())
+        raise UnreadableObject(f"the {compression} file is damaged: uri={uri} reason={reason}") from error
+
+
+def _as_utf8(path: Path, encoding: str) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(encoding)(errors="lakehouse.flag")
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            yield decoder.decode(chunk).encode("utf-8", "surrogatepass")
+        yield decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
