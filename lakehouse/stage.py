@@ -132,4 +132,6 @@ def _rules(format: CsvFormat | JsonlFormat | ParquetFormat) -> CastRules:
         true_words=words.true if words else default.true_words,
         false_words=words.false if words else default.false_words,
         binary=format.binary,
+        decimal=format.decimal if isinstance(format, CsvFormat) else default.decimal,
+        thousands=format.thousands if isinstance(format, CsvFormat) else default.thousands,
     )

@@ -171,7 +171,7 @@ def _model_at(loc: Loc) -> type[BaseModel]:
             return Source
         case ("source", "format", str(tag)):
             return FORMATS[tag]
-        case ("source", "format", _, "booleans"):
+        case ("source", "format", _, "booleans") | ("columns", _, "booleans"):
             return BooleanWords
         case ("columns", _):
             return Column

@@ -214,6 +214,7 @@ Glob = Annotated[str, Strict(), _checked(compile_glob)]
 Character = Annotated[
     str, Strict(), matching(r"[^\x00\r\n]", r'one character such as "," or "\t" in double quotes, no line end')
 ]
+Thousands = Annotated[str, Strict(), matching(r"[.,'’_ \u00a0\u202f]", "one of . , ' ’ _ or a space")]
 DateFormat = Annotated[str, Strict(), _strptime("yY", "mbBj", "dj")]
 TimestampFormat = Annotated[str, Strict(), _strptime("yY", "mbBj", "dj", "HI")]
 TypeOfColumn = Annotated[ColumnType, PlainValidator(_column_type), PlainSerializer(str, return_type=str)]

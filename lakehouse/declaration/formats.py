@@ -12,6 +12,7 @@ from lakehouse.declaration.fields import (
     DateFormat,
     Encoding,
     Text,
+    Thousands,
     TimestampFormat,
     Values,
     Zone,
@@ -63,8 +64,8 @@ class CsvFormat(_TextFormat):
     blank_lines: Literal["skip", "reject"] = "skip"
     columns_by_position: Annotated[Literal[False], later(True)] = False
     trailer: Annotated[None, only(None)] = None
-    decimal: Annotated[Literal["."], later(",")] = "."
-    thousands: Annotated[None, only(None)] = None
+    decimal: Literal[".", ","] = "."
+    thousands: Thousands | None = None
 
 
 class JsonlFormat(_TextFormat):

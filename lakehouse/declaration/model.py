@@ -29,6 +29,7 @@ from lakehouse.declaration.fields import (
     Change,
     Count,
     Cron,
+    DateFormat,
     Day,
     FolderName,
     Group,
@@ -42,13 +43,16 @@ from lakehouse.declaration.fields import (
     TagKey,
     TagValue,
     Text,
+    Thousands,
     TimeOfDay,
+    TimestampFormat,
     TypeOfColumn,
     Values,
     Zone,
     later,
     only,
 )
+from lakehouse.declaration.formats import BooleanWords
 from lakehouse.declaration.partition_field import PartitionField, parse_partition_field
 from lakehouse.declaration.problem import Position
 from lakehouse.declaration.source import Source
@@ -71,7 +75,10 @@ CHECKS = {
 
 
 class Column(Values):
-    """One column of the target. `source_name` is its name in the file, `from_path` where in the path it is instead."""
+    """One column of the target. `source_name` is its name in the file, `from_path` where in the path it is instead.
+
+    What it says of spellings (`date_format` to `thousands`) goes before what the format says.
+    """
 
     name: Name = Field(alias=COLUMN_NAME)
     type: TypeOfColumn
@@ -80,15 +87,15 @@ class Column(Values):
     from_path: FolderName | None = None
     pii: Annotated[Literal[False], later(True)] = False
     mixed: Annotated[None, only(None)] = None
-    date_format: Annotated[None, only(None)] = None
-    timestamp_format: Annotated[None, only(None)] = None
-    timezone: Annotated[None, only(None)] = None
-    dst_overlap: Annotated[None, only(None)] = None
-    booleans: Annotated[None, only(None)] = None
-    binary: Annotated[None, only(None)] = None
+    date_format: DateFormat | None = None
+    timestamp_format: TimestampFormat | None = None
+    timezone: Zone | None = None
+    dst_overlap: Literal["later", "earlier"] | None = None
+    booleans: BooleanWords | None = None
+    binary: Literal["hex", "base64"] | None = None
     null_values: Annotated[None, only(None)] = None
-    decimal: Annotated[None, only(None)] = None
-    thousands: Annotated[None, only(None)] = None
+    decimal: Literal[".", ","] | None = None
+    thousands: Thousands | None = None
 
 
 class ExpectedObjects(Values):

@@ -18,6 +18,25 @@ from lakehouse.declaration.write_rules import broken_write_rules
 from lakehouse.naming import DELETED_AT, IS_DELETE, LINEAGE
 from lakehouse.types import ColumnType, parse_type
 
+_TIMES = ("timestamp", "timestamptz")
+_NUMBERS = ("int", "long", "float", "double", "decimal")
+_SPELLED = {
+    "date_format": ("date",),
+    "timestamp_format": _TIMES,
+    "timezone": ("timestamptz",),
+    "dst_overlap": ("timestamptz",),
+    "booleans": ("boolean",),
+    "binary": ("binary", "fixed"),
+    "decimal": _NUMBERS,
+    "thousands": _NUMBERS,
+}
+"""What a column may say of the spelling of its texts, with the types that have it."""
+_COLUMN_OPTIONS = {
+    "csv": tuple(_SPELLED),
+    "jsonl": ("date_format", "timestamp_format", "timezone", "dst_overlap", "binary"),
+    "parquet": ("timezone",),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class _Raw:
@@ -38,6 +57,7 @@ def broken_rules(attributes: Mapping[str, Any]) -> Iterator[Finding]:
     raw = _Raw(columns, types, source, _mapping(source.get("format")))
     yield from _column_names(raw)
     yield from _paths(raw)
+    yield from _spellings(raw)
     yield from _nested_origins(raw)
     if columns:
         yield from _key(attributes.get("key"), raw)
@@ -112,6 +132,25 @@ def _paths(raw: _Raw) -> Iterator[Finding]:
             yield Finding((*place[:2], "type"), f"got {raw.types[name]}; expected date, for from_path: date")
 
 
+def _spellings(raw: _Raw) -> Iterator[Finding]:
+    """What a column says of the spelling of its texts must be something that the format can say, for its type."""
+    known = _COLUMN_OPTIONS.get(str(raw.format.get("type")), ())
+    for name, spec in raw.columns.items():
+        for option, kinds in _SPELLED.items():
+            if spec.get(option) is None:
+                continue
+            place = ("columns", name, option)
+            kind = raw.types.get(name)
+            if spec.get("from_path") is not None:
+                yield Finding(place, "the value comes from the path, whose spelling is fixed; leave it out")
+            elif known and option not in known:
+                yield Finding(
+                    place, f"columns of a {raw.format['type']} file have no {option}; known are {', '.join(known)}"
+                )
+            elif kind and not kind.nested and kind.name not in kinds:
+                yield Finding(place, f"a column of type {kind} has no {option}; leave it out")
+
+
 def _nested_origins(raw: _Raw) -> Iterator[Finding]:
     """In a CSV header a dot is a character like others; elsewhere it would lead into a nested value."""
     if raw.format.get("type") not in ("jsonl", "parquet"):
@@ -181,7 +220,16 @@ def _format_characters(raw: _Raw) -> Iterator[Finding]:
             yield Finding(("source", "format", "quote"), f"delimiter and quote are both {show(quote)}; choose another")
         if raw.format.get("escape") is not None and raw.format["escape"] == delimiter:
             yield Finding(("source", "format", "escape"), "it is the delimiter too; choose another character")
-    booleans = _mapping(raw.format.get("booleans"))
+        if raw.format.get("thousands") == (point := raw.format.get("decimal", ".")):
+            message = f"decimal and thousands are both {show(point)}; declare the other one of them"
+            yield Finding(("source", "format", "thousands"), message)
+    yield from _boolean_words(("source", "format", "booleans"), raw.format)
+    for name, spec in raw.columns.items():
+        yield from _boolean_words(("columns", name, "booleans"), spec)
+
+
+def _boolean_words(place: tuple[str, ...], spec: Mapping[str, Any]) -> Iterator[Finding]:
+    booleans = _mapping(spec.get("booleans"))
     both = {word for _, word in _texts(booleans.get("true"))} & {word for _, word in _texts(booleans.get("false"))}
     if both:
-        yield Finding(("source", "format", "booleans"), f"{show(min(both))} is true and false; keep one of them")
+        yield Finding(place, f"{show(min(both))} is true and false; keep one of them")

@@ -8,6 +8,8 @@ nothing to bend. Pure: makes SQL text, never runs it.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lakehouse.errors import NotAvailable
@@ -41,6 +43,8 @@ class CastRules:
     true_words: tuple[str, ...] = TRUE_WORDS
     false_words: tuple[str, ...] = FALSE_WORDS
     binary: str = "hex"
+    decimal: str = "."
+    thousands: str | None = None
 
 
 def cast(kind: ColumnType, text: str, rules: CastRules) -> str:
@@ -50,12 +54,8 @@ def cast(kind: ColumnType, text: str, rules: CastRules) -> str:
             return text
         case "boolean":
             return _boolean(text, rules)
-        case "int" | "long":
-            return _integer(kind.sql, text)
-        case "float" | "double":
-            return _floating(kind, text)
-        case "decimal":
-            return _decimal(kind, text)
+        case "int" | "long" | "float" | "double" | "decimal":
+            return _local(text, rules, lambda spelled: _number(kind, spelled))
         case "date":
             return _date(text, rules.date_format)
         case "time":
@@ -125,6 +125,30 @@ def _boolean(text: str, rules: CastRules) -> str:
         f"CASE WHEN {word} IN ({_words(rules.true_words)}) THEN true "
         f"WHEN {word} IN ({_words(rules.false_words)}) THEN false END"
     )
+
+
+def _number(kind: ColumnType, text: str) -> str:
+    if kind.name in ("int", "long"):
+        return _integer(kind.sql, text)
+    return _decimal(kind, text) if kind.name == "decimal" else _floating(kind, text)
+
+
+def _local(text: str, rules: CastRules, number: Callable[[str], str]) -> str:
+    """SQL of `number` over the text in the spelling of everywhere; NULL where the text is not in the declared one.
+
+    Groups have three digits, so that `1.23` with points between them is no number at all.
+    """
+    if rules.decimal == "." and rules.thousands is None:
+        return number(text)
+    point, digits, spelled = re.escape(rules.decimal), "[0-9]*", text
+    if rules.thousands:
+        group = re.escape(rules.thousands)
+        digits = f"(?:[0-9]{{1,3}}(?:{group}[0-9]{{3}})+|[0-9]*)"
+        spelled = f"replace({text}, {quote_text(rules.thousands)}, '')"
+    grammar = rf"[+-]?{digits}(?:{point}[0-9]*)?(?:[eE][+-]?[0-9]+)?"
+    plain = f"CASE WHEN {_matches(text, grammar)} THEN replace({spelled}, {quote_text(rules.decimal)}, '.') END"
+    # a lambda computes its argument once
+    return f"list_transform([{plain}], lambda spelled: {number('spelled')})[1]"
 
 
 def _integer(sql: str, text: str) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakehouse.declaration import Column, Declaration
 from lakehouse.naming import quote_text
 from lakehouse.read.casts import BLANKS, CastRules, cast
 from lakehouse.read.header import must_have_value
+
+_OWN = ("date_format", "timestamp_format", "timezone", "dst_overlap", "binary", "decimal", "thousands")
+"""What a column may say of spellings under the name that the rules have for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +46,20 @@ def missing_cell(column: Column) -> Cell:
     return Cell(column, f"NULL::{column.type.sql}")
 
 
+def rules_of(column: Column, rules: CastRules) -> CastRules:
+    """The rules of the format with what the column says instead."""
+    own = {name: value for name in _OWN if (value := getattr(column, name)) is not None}
+    if words := column.booleans:
+        own |= {"true_words": words.true, "false_words": words.false}
+    return replace(rules, **own) if own else rules
+
+
 def text_cell(column: Column, text: str, *, rules: CastRules, blank_is_null: bool) -> Cell:
     """A column whose source is the VARCHAR expression `text`; blanks alone are no value for other types than text."""
     given = "false"
     if column.type.name != "string":
         given = f"trim({text}, {BLANKS}) <> ''" if blank_is_null else f"{text} IS NOT NULL"
-    return Cell(column, cast(column.type, text, rules), given, f"not a valid {column.type}")
+    return Cell(column, cast(column.type, text, rules_of(column, rules)), given, f"not a valid {column.type}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from lakehouse.declaration import Column
 from lakehouse.engines.nested import entry_key, entry_value, field_of, variable
 from lakehouse.naming import quote_text
 from lakehouse.read.casts import BLANKS, CastRules, cast
-from lakehouse.read.cells import Cell
+from lakehouse.read.cells import Cell, rules_of
 from lakehouse.read.nested import Taken, nested_cell, refuse_unknown_fields, taken_list, taken_map, taken_struct
 from lakehouse.types import ColumnType
 
@@ -100,7 +100,7 @@ def json_kind(value: object) -> str:
 def shaped_cell(column: Column, text: str, *, rules: CastRules, blank_is_null: bool) -> Cell:
     """The cell of a nested column whose source is `Shaper.shaped` in the VARCHAR expression `text`."""
     source = f"json_transform({text}, {quote_text(json.dumps(_structure(column.type)))})"
-    taken = _taken(column.type, "shaped", rules=rules, blank_is_null=blank_is_null, depth=0)
+    taken = _taken(column.type, "shaped", rules=rules_of(column, rules), blank_is_null=blank_is_null, depth=0)
     # the JSON is read once, however often its parts stand in the SQL
     whole = f"list_transform([{source}], lambda shaped: {nested_cell(column, 'shaped', taken).value})[1]"
     cell = nested_cell(column, text, taken)

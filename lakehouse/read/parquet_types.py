@@ -7,7 +7,7 @@ and so a reject. Fields of a struct are matched by name; one that the file lacks
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from lakehouse.declaration import Column
 from lakehouse.engines.nested import entry_key, entry_value, field_of, variable
 from lakehouse.errors import UnreadableObject
 from lakehouse.read.casts import CastRules, in_zone, of_length, within_years
-from lakehouse.read.cells import Cell, missing_cell
+from lakehouse.read.cells import Cell, missing_cell, rules_of
 from lakehouse.read.nested import (
     Taken,
     checked,
@@ -51,6 +51,7 @@ def parquet_cell(column: Column, source: str, kind: pa.DataType, file: ParquetFi
     """
     if types.is_null(kind):
         return missing_cell(column)
+    file = replace(file, rules=rules_of(column, file.rules))
     taken = _taken(column.type, source, kind, file, path=column.source_name, depth=0)
     if column.type.nested:
         return nested_cell(column, source, taken)

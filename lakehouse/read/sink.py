@@ -115,7 +115,7 @@ class Sink:
         self.rules = rules
         self._inserted = self._deleted = self._rejected = 0
         # a folder's value is written by a program: the formats of the file's people are not for it
-        self._path_rules = replace(rules, date_format=None, timestamp_format=None)
+        self._path_rules = replace(rules, date_format=None, timestamp_format=None, decimal=".", thousands=None)
         self.path_cells = {column.name: self._path_cell(column) for column in declaration.columns if column.from_path}
 
     @property

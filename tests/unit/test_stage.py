@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import duckdb
@@ -210,3 +211,40 @@ def test_zones_do_not_depend_on_the_session(tmp_path: Path) -> None:
         con.execute("SET TimeZone = 'America/New_York'")
         rows = Staging(con, tmp_path, declaration).stage(b"id,t\n1,2026-07-01 12:00:00\n").rows
     assert rows == [(1, datetime(2026, 7, 1, 10, tzinfo=UTC))]
+
+
+def test_a_column_says_how_its_texts_are_spelled(tmp_path: Path) -> None:
+    columns: dict[str, object] = {
+        "id": "int",
+        "d": {"type": "date", "date_format": "%d/%m/%Y"},
+        "e": "date",
+        "t": {"type": "timestamptz", "timezone": "Europe/Berlin", "timestamp_format": "%d.%m.%Y %H:%M"},
+        "n": {"type": "decimal(12,2)", "decimal": ",", "thousands": "."},
+        "m": "decimal(12,2)",
+        "b": {"type": "boolean", "booleans": {"true": ["ja"], "false": ["nein"]}},
+        "x": {"type": "binary", "binary": "base64"},
+    }
+    format = {"type": "csv", "delimiter": ";", "date_format": "%m/%d/%Y"}
+    header = b"id;d;e;t;n;m;b;x\n"
+    with staging(tmp_path, declared(columns, format=format)) as session:
+        result = session.stage(
+            header
+            + b"1;02/03/2026;02/03/2026;30.08.2026 12:00;1.234,5;1234.5;ja;QUI=\n2;31/01/2026;31/01/2026;;;;true;\n"
+        )
+    noon = datetime(2026, 8, 30, 10, tzinfo=UTC)
+    row = (1, date(2026, 3, 2), date(2026, 2, 3), noon, Decimal("1234.50"), Decimal("1234.50"), True, b"AB")
+    assert result.rows == [row]
+    assert [(line, columns) for line, columns, *_ in result.rejects] == [(3, "e,b")]
+
+
+def test_a_column_of_parquet_and_of_json_has_its_own_zone(tmp_path: Path) -> None:
+    columns: dict[str, object] = {"id": "int", "t": {"type": "timestamptz", "timezone": "Europe/Berlin"}}
+    noon = datetime(2026, 8, 30, 10, tzinfo=UTC)
+    with staging(tmp_path, declared(columns, format={"type": "jsonl"})) as session:
+        assert session.stage(b'{"id": 1, "t": "2026-08-30 12:00:00"}\n').rows == [(1, noon)]
+    with staging(tmp_path, declared(columns, format={"type": "parquet"})) as session:
+        naive = datetime(2026, 8, 30, 12)  # noqa: DTZ001
+        pq.write_table(
+            pa.table({"id": pa.array([1], pa.int32()), "t": pa.array([naive], pa.timestamp("us"))}), session.path
+        )
+        assert session.stage_file().rows == [(1, noon)]

@@ -228,3 +228,56 @@ def test_double_is_what_python_reads_or_nothing(con: duckdb.DuckDBPyConnection, 
 def test_decimal_is_exact_or_nothing(con: duckdb.DuckDBPyConnection, number: Decimal) -> None:
     found = value_of(con, "decimal(12,2)", str(number))
     assert found == (number if number == round(number, 2) else None)
+
+
+GERMAN = CastRules(decimal=",", thousands=".")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("decimal(12,2)", "1.234,50", Decimal("1234.50")),
+        ("decimal(12,2)", "99,10", Decimal("99.10")),
+        ("decimal(12,2)", "1.234", Decimal("1234.00")),
+        ("decimal(12,2)", " -1.234.567,8 ", Decimal("-1234567.80")),
+        ("decimal(12,2)", "1234,5", Decimal("1234.50")),
+        ("decimal(12,2)", ",5", Decimal("0.50")),
+        ("decimal(12,2)", "1,505", REFUSED),
+        ("decimal(12,2)", "1.23", REFUSED),
+        ("decimal(12,2)", "12345.678", REFUSED),
+        ("decimal(12,2)", "1.2345", REFUSED),
+        ("decimal(12,2)", ".123", REFUSED),
+        ("decimal(12,2)", "1,234.50", REFUSED),
+        ("decimal(12,2)", "1,2,3", REFUSED),
+        ("decimal(12,2)", ",", REFUSED),
+        ("decimal(12,2)", "", REFUSED),
+        ("int", "1.234", 1234),
+        ("int", "1.234,00", 1234),
+        ("int", "1.234,5", REFUSED),
+        ("bigint", "-9.223.372.036.854.775.808", -(2**63)),
+        ("double", "1.234,5", 1234.5),
+        ("double", "1,5e3", 1500.0),
+        ("double", "nan", REFUSED),
+        ("float", "0,5", 0.5),
+        ("string", "1.234,50", "1.234,50"),
+    ],
+)
+def test_numbers_as_the_declared_country_writes_them(
+    con: duckdb.DuckDBPyConnection, kind: str, text: str, value: Any
+) -> None:
+    """R12"""
+    assert value_of(con, kind, text, GERMAN) == value
+
+
+@pytest.mark.parametrize("group", [",", "'", "_", " ", "\u00a0", "\u202f", "’"])
+def test_marks_between_thousands(con: duckdb.DuckDBPyConnection, group: str) -> None:
+    rules = CastRules(thousands=group)
+    assert value_of(con, "decimal(12,2)", f"1{group}234{group}567.5", rules) == Decimal("1234567.50")
+    assert value_of(con, "decimal(12,2)", f"1{group}23", rules) is None
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.decimals(-(10**9), 10**9, allow_nan=False, places=2))
+def test_a_number_with_marks_is_the_number(con: duckdb.DuckDBPyConnection, number: Decimal) -> None:
+    text = f"{number:,.2f}".translate(str.maketrans(",.", ".,"))
+    assert value_of(con, "decimal(12,2)", text, GERMAN) == number

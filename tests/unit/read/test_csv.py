@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from lakehouse.errors import UnreadableObject
 from lakehouse.read import csv as reader
 from lakehouse.read import csv_records, csv_survey, sink
-from tests.staging_values import Result, Staging, declared
+from tests.staging_values import Result, Staging, declared, planned, staging
 
 Stage = Callable[..., Result]
 
@@ -270,3 +271,13 @@ def test_lines_are_picked_whatever_the_blocks(data: bytes, block: int, monkeypat
     lines = dict(enumerate(data.splitlines(keepends=True), start=1))
     for wanted in ([1], [5], [2, 4], [1, 2, 3, 4, 5]):
         assert list(reader._picked_lines(BytesIO(data), wanted)) == [(n, lines[n]) for n in wanted]
+
+
+def test_numbers_of_a_country_in_a_file(tmp_path: Path) -> None:
+    """R12"""
+    format = {"type": "csv", "delimiter": ";", "decimal": ",", "thousands": "."}
+    with staging(tmp_path, declared({"id": "int", "amt": "decimal(12,2)"}, format=format)) as session:
+        first = session.stage(b"id;amt\n1;1.234,50\n2;99,10\n3;1,234.50\n")
+        assert (first.rows, first.rejected_lines) == ([(1, Decimal("1234.50")), (2, Decimal("99.10"))], [4])
+        alone = session.stage(b"id;amt\n3;1.234\n", item=planned("s3://landing/in/day=2026-08-30/b"))
+        assert alone.rows == [(3, Decimal("1234.00"))]
