@@ -29,6 +29,7 @@ from pyiceberg.exceptions import (
     RESTError,
     UnauthorizedError,
 )
+from pyiceberg.io import S3_REQUEST_TIMEOUT
 from pyiceberg.table import Table
 from pyiceberg.utils.config import Config
 
@@ -38,6 +39,8 @@ from lakehouse.table_files import write_small_files_at_once
 
 GLUE_RETRIES = 4
 """PyIceberg's own default of ten would wait ten minutes for a Glue that does not answer."""
+QUIET_SECONDS = 20
+"""How long a table's storage may send nothing in the middle of a file; Arrow's own three seconds are short."""
 _LIBPQ = ("postgresql", "postgresql+psycopg2", "postgresql+psycopg")
 _LIBPQ_TIMEOUTS = {
     "connect_timeout": f"{CONNECT_SECONDS:.0f}",
@@ -59,7 +62,7 @@ def open_catalog(name: str) -> Catalog:
             f"catalog {name} is not configured: set PYICEBERG_CATALOG__{name.upper()}__URI and the like",
             next='lakehouse stack up && eval "$(lakehouse stack env)"   # for a local one',
         )
-    texts = {str(key): str(value) for key, value in properties.items()}
+    texts = {S3_REQUEST_TIMEOUT: str(QUIET_SECONDS)} | {str(key): str(value) for key, value in properties.items()}
     with translated(f"catalog={name}"):
         try:
             catalog = _open(name, texts)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 import requests
 import sqlalchemy.exc
@@ -73,6 +74,19 @@ def test_postgresql_answers_in_bounded_time(configured: Any, driver: str) -> Non
 def test_other_drivers_get_no_settings_that_they_do_not_know(configured: Any) -> None:
     uri = "postgresql+pg8000://me@db/lake"
     assert opened_uri(configured(type="sql", uri=uri))[0] == uri
+
+
+def test_a_storage_that_pauses_is_waited_for_as_long_as_the_user_says(configured: Any, tmp_path: Path) -> None:
+    name = configured(type="sql", uri="sqlite://", warehouse=f"file://{tmp_path}")
+
+    def quiet_seconds() -> str:
+        catalog = open_catalog(name)
+        catalog.create_namespace("lake")
+        return str(catalog.create_table("lake.t", pa.schema([("id", pa.int64())])).io.properties["s3.request-timeout"])
+
+    assert quiet_seconds() == "20"
+    configured(s3__request_timeout="90")
+    assert quiet_seconds() == "90"
 
 
 def test_processes_that_open_an_empty_catalog_at_once_may_be_told_to_come_again(
