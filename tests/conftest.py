@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from lakehouse.stack import (
     LANDING_BUCKET,
@@ -40,6 +41,8 @@ _KEPT = ("LAKEHOUSE_CHAOS_",)
 def pytest_configure(config: pytest.Config) -> None:
     """Hide the user's configuration before any module reads it; tests of a real account (`-m aws`) are to see it."""
     signal.signal(signal.SIGTERM, _interrupt)
+    settings.register_profile("lakehouse", deadline=None)  # how long an example takes says nothing on a shared machine
+    settings.load_profile("lakehouse")
     if config.option.markexpr == "aws":
         return
     for name in [n for n in os.environ if n.startswith(_FOREIGN) and not n.startswith(_KEPT)]:

@@ -83,9 +83,14 @@ def test_settled_rows_compare_with_every_value_between_the_bounds_as_with_their_
     low, high = (pa.array([pair[end] for pair in orders], pa.int64()) for end in (0, 1))
     look = KeyLook(["k"], Sought("k", pa.array(sorted(staged)), Orders("t", low, high)), spared=["t"])
     sought = pa.table({"k": pa.array([key for key, _ in target if key in staged], pa.int64())})
-    outside = all(new is not None and not min(known) <= new <= max(known) for new, _ in met)
-    above = all(new is not None and new > max(known) for new, _ in met)
-    assert look.settled(sought, bounds) == (above or (outside and not bounds.nulls))
+
+    def decided(new: list[int | None]) -> bool:
+        values = [value for value in new if value is not None]
+        if len(values) < len(new):
+            return False
+        return min(values) > max(known) or (not bounds.nulls and max(values) < min(known))
+
+    assert look.settled(sought, bounds) == all(decided(staged[key]) for key, _ in target if key in staged)
     if look.settled(sought, bounds):
         assert all(_newer(new, old) == _newer(new, max(known)) and new != old for new, old in met)
 
