@@ -24,6 +24,15 @@ def check_spill(folder: Path) -> None:
 
 
 @contextmanager
+def spilling(folder: Path) -> Iterator[None]:
+    """Errors of writing to a folder below LAKEHOUSE_SPILL as ours. Raises ConfigurationError."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigurationError(f"cannot write to the spill folder: {error.strerror}: path={folder}") from error
+
+
+@contextmanager
 def scratch_folder(spill: Path, name: str) -> Iterator[Path]:
     """A new folder `name` that nobody else can read. Raises ConfigurationError if it cannot be made."""
     folder = spill / name

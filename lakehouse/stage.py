@@ -17,6 +17,7 @@ from lakehouse.errors import UnreadableObject
 from lakehouse.model import ObjectDecision, RowCounts
 from lakehouse.naming import LINEAGE, STAGED_LINEAGE, quote_name
 from lakehouse.read.casts import CastRules
+from lakehouse.read.cells import rules_of
 from lakehouse.read.csv import read_csv
 from lakehouse.read.csv_group import SmallFile, look, stage_group
 from lakehouse.read.jsonl import read_jsonl
@@ -116,22 +117,4 @@ def stage_small_objects(
 def _open(con: duckdb.DuckDBPyConnection, path: Path, *, item: ObjectDecision, declaration: Declaration) -> Sink:
     format = declaration.source.format
     refuse_foreign(path, uri=item.object.uri, format_name=format.type)
-    return Sink(con, item=item, declaration=declaration, rules=_rules(format))
-
-
-def _rules(format: CsvFormat | JsonlFormat | ParquetFormat) -> CastRules:
-    if isinstance(format, ParquetFormat):
-        return CastRules(timezone=format.timezone)
-    words = format.booleans
-    default = CastRules()
-    return CastRules(
-        timezone=format.timezone,
-        date_format=format.date_format,
-        timestamp_format=format.timestamp_format,
-        dst_overlap=format.dst_overlap,
-        true_words=words.true if words else default.true_words,
-        false_words=words.false if words else default.false_words,
-        binary=format.binary,
-        decimal=format.decimal if isinstance(format, CsvFormat) else default.decimal,
-        thousands=format.thousands if isinstance(format, CsvFormat) else default.thousands,
-    )
+    return Sink(con, item=item, declaration=declaration, rules=rules_of(format, CastRules()))

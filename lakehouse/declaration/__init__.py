@@ -6,7 +6,7 @@ One parser serves the command line and the Dagster component. It never reads dat
 from __future__ import annotations
 
 from lakehouse.declaration.file_glob import match_glob
-from lakehouse.declaration.formats import CsvFormat, JsonlFormat, ParquetFormat
+from lakehouse.declaration.formats import CsvFormat, Format, JsonlFormat, ParquetFormat
 from lakehouse.declaration.landing_pattern import LandingPattern
 from lakehouse.declaration.load import (
     find_declaration,
@@ -25,6 +25,7 @@ __all__ = [
     "CsvFormat",
     "Declaration",
     "ExpectedObjects",
+    "Format",
     "Gates",
     "JsonlFormat",
     "LandingPattern",

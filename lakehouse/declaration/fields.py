@@ -135,10 +135,10 @@ _NOTATIONS = ("utf-7", "unicode-escape", "raw-unicode-escape", "idna", "punycode
 def _encoding(name: str) -> str:
     try:
         found = codecs.lookup(name).name
-        text = "a,1\n".encode(found).decode(found)
-    except (LookupError, ValueError) as error:
-        raise ValueError("expected an encoding of text such as utf-8, utf-16, latin-1, cp1252") from error
-    if text != "a,1\n" or found in _NOTATIONS:
+        is_text = "a,1\n".encode(found).decode(found) == "a,1\n" and found not in _NOTATIONS
+    except (LookupError, ValueError):
+        is_text = False
+    if not is_text:
         raise ValueError("expected an encoding of text such as utf-8, utf-16, latin-1, cp1252")
     return "utf-8" if found == "utf-8-sig" else found
 

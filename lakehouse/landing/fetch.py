@@ -8,8 +8,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeAlias
 
-from lakehouse.errors import ConfigurationError, ObjectChanged, Unavailable, UnreadableObject
+from lakehouse.errors import ObjectChanged, Unavailable, UnreadableObject
 from lakehouse.model import LandingObject
+from lakehouse.scratch import spilling
 from lakehouse.storage import Storage
 
 FetchError: TypeAlias = ObjectChanged | Unavailable | UnreadableObject
@@ -56,10 +57,9 @@ def fetch_all(
 
 def _fetch(storage: Storage, obj: LandingObject, path: Path) -> FetchError | None:
     try:
-        storage.fetch(obj, path)
+        with spilling(path.parent):
+            storage.fetch(obj, path)
     except _FETCH_ERRORS as error:
         path.unlink(missing_ok=True)
         return error
-    except OSError as error:
-        raise ConfigurationError(f"cannot write to the spill folder: {error.strerror}: path={path.parent}") from error
     return None

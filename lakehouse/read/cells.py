@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lakehouse.declaration import Column, Declaration
+from lakehouse.declaration import Column, Declaration, Format
 from lakehouse.naming import quote_text
 from lakehouse.read.casts import BLANKS, CastRules, cast
 from lakehouse.read.header import must_have_value
 
 _OWN = ("date_format", "timestamp_format", "timezone", "dst_overlap", "binary", "decimal", "thousands")
-"""What a column may say of spellings under the name that the rules have for it."""
+"""What formats and columns say of spellings under the name that the rules have for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,10 @@ def missing_cell(column: Column) -> Cell:
     return Cell(column, f"NULL::{column.type.sql}")
 
 
-def rules_of(column: Column, rules: CastRules) -> CastRules:
-    """The rules of the format with what the column says instead."""
-    own = {name: value for name in _OWN if (value := getattr(column, name)) is not None}
-    if words := column.booleans:
+def rules_of(spelled: Column | Format, rules: CastRules) -> CastRules:
+    """The rules with what a format, or one of its columns, says instead; a format has not all of the options."""
+    own = {name: value for name in _OWN if (value := getattr(spelled, name, None)) is not None}
+    if words := getattr(spelled, "booleans", None):
         own |= {"true_words": words.true, "false_words": words.false}
     return replace(rules, **own) if own else rules
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import duckdb
 
-from lakehouse.errors import ConfigurationError
 from lakehouse.read.csv_survey import Cut, Survey
 from lakehouse.read.local_file import BOM
+from lakehouse.scratch import spilling
 
 SHORTEST = 8 << 20
 SHORTEST_PER_COLUMN = 64 << 10
@@ -95,14 +95,15 @@ def _places(path: Path, cuts: Sequence[Cut], *, size: int, count: int, header_li
 
 
 def _copy(source: Path, target: Path, first: int, end: int) -> None:
-    try:
-        with source.open("rb", buffering=0) as file, target.open("wb", buffering=0) as piece:
-            file.seek(first)
-            left = end - first
-            while left and (chunk := file.read(min(left, _COPIED))):
-                view = memoryview(chunk)
-                while view:
-                    view = view[piece.write(view) :]
-                left -= len(chunk)
-    except OSError as error:
-        raise ConfigurationError(f"cannot write to the spill folder: {error.strerror}: path={target.parent}") from error
+    with (
+        spilling(target.parent),
+        source.open("rb", buffering=0) as file,
+        target.open("wb", buffering=0) as piece,
+    ):
+        file.seek(first)
+        left = end - first
+        while left and (chunk := file.read(min(left, _COPIED))):
+            view = memoryview(chunk)
+            while view:
+                view = view[piece.write(view) :]
+            left -= len(chunk)

@@ -31,7 +31,10 @@ _PARQUET = b"PAR1"
 def compression_of(path: Path) -> Compression | None:
     """How the content is compressed, by the name that Arrow has for it; None if it is not, or by something else."""
     with path.open("rb") as file:
-        head = file.read(8)
+        return _compression(file.read(8))
+
+
+def _compression(head: bytes) -> Compression | None:
     if head.startswith(_BZIP2) and head[4:8] in _BZIP2_BLOCKS:
         return "bz2"
     if head[1:4] == _ZSTD_SKIPPED and 0x50 <= head[0] <= 0x5F:
@@ -45,7 +48,7 @@ def refuse_foreign(path: Path, *, uri: str, format_name: str) -> None:
         head = file.read(8)
         file.seek(max(0, path.stat().st_size - 4), os.SEEK_SET)
         tail = file.read(4)
-    if compression := compression_of(path):
+    if compression := _compression(head):
         raise UnreadableObject(f"the file is compressed more than once: uri={uri} content={compression}")
     if found := next((name for magic, name in _FOREIGN if head.startswith(magic)), None):
         raise UnreadableObject(f"files of {found} are not read: uri={uri}; compress with gzip, zstd or bzip2")

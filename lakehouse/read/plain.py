@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakehouse.errors import ConfigurationError, UnreadableObject
+from lakehouse.errors import UnreadableObject
 from lakehouse.read.local_file import Compression, compression_of
+from lakehouse.scratch import spilling
 
 CHUNK = 1 << 20
 ALWAYS_ALLOWED = 64 << 20
@@ -46,12 +47,11 @@ def make_plain(path: Path, *, uri: str, encoding: str | None) -> None:
 def _rewrite(path: Path, chunks: Iterator[bytes]) -> None:
     other = path.with_name(f"{path.name}-plain")
     try:
-        with other.open("wb") as file:
-            for chunk in chunks:
-                file.write(chunk)
-        other.replace(path)
-    except OSError as error:
-        raise ConfigurationError(f"cannot write to the spill folder: {error.strerror}: path={path.parent}") from error
+        with spilling(path.parent):
+            with other.open("wb") as file:
+                for chunk in chunks:
+                    file.write(chunk)
+            other.replace(path)
     finally:
         other.unlink(missing_ok=True)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,13 +10,34 @@ import pytest
 from pyiceberg.catalog.noop import NoopCatalog
 
 from lakehouse.batch import staging
-from lakehouse.batch.staging import stage_objects
+from lakehouse.batch.staging import Staged, stage_objects
 from lakehouse.batch.stopwatch import Stopwatch
+from lakehouse.declaration import Declaration
 from lakehouse.model import Bookmark, Decision, ObjectDecision
 from lakehouse.services import Progress
-from lakehouse.storage import open_storage
+from lakehouse.storage import Storage, open_storage
 from tests.ledger_values import services_of
 from tests.staging_values import DAY, MTIME, declared
+
+
+def stage_all(
+    folder: Path, landing: Storage, declaration: Declaration, *, progress: Callable[[Progress], None] = lambda _: None
+) -> Staged:
+    """Stage every object of `landing` in the order of the URIs."""
+    listed = sorted(landing.list(""), key=lambda obj: obj.uri)
+    services = services_of(NoopCatalog("none"), landing, spill=folder, ops_namespace="ops")
+    with duckdb.connect() as con:
+        return stage_objects(
+            con,
+            declaration,
+            [ObjectDecision(obj, DAY, Decision.PLANNED, "new") for obj in listed],
+            bookmark=Bookmark(),
+            landing=landing,
+            folder=folder / "fetched",
+            now=MTIME,
+            services=replace(services, progress=progress),
+            watch=Stopwatch(lambda: 0.0),
+        )
 
 
 def test_missing_columns_stand_in_the_reason_and_in_a_warning(tmp_path: Path) -> None:
@@ -23,18 +45,7 @@ def test_missing_columns_stand_in_the_reason_and_in_a_warning(tmp_path: Path) ->
     for key, data in {"a.csv": b"id,v,w\n1,2,3\n", "b.csv": b"id\n1\n", "c.csv": b"v\n1\n"}.items():
         landing.put(key, data)
     listed = sorted(landing.list(""), key=lambda obj: obj.uri)
-    with duckdb.connect() as con:
-        staged = stage_objects(
-            con,
-            declared({"id": "string", "v": "string", "w": "string"}),
-            [ObjectDecision(obj, DAY, Decision.PLANNED, "new") for obj in listed],
-            bookmark=Bookmark(),
-            landing=landing,
-            folder=tmp_path / "fetched",
-            now=MTIME,
-            services=services_of(NoopCatalog("none"), landing, spill=tmp_path, ops_namespace="ops"),
-            watch=Stopwatch(lambda: 0.0),
-        )
+    staged = stage_all(tmp_path, landing, declared({"id": "string", "v": "string", "w": "string"}))
     told = "columns missing in the file are NULL: v, w"
     decisions = [outcome.decision for outcome in staged.outcomes]
     assert decisions == [Decision.CONSUMED, Decision.CONSUMED, Decision.QUARANTINED]
@@ -53,19 +64,7 @@ def test_outcomes_stand_in_the_order_of_the_objects_whatever_their_size(
         landing.put(f"{number:02d}.csv", b"id,v\n" + b"".join(b"%d-%d,v\n" % (number, i) for i in range(count)))
     listed = sorted(landing.list(""), key=lambda obj: obj.uri)
     told: list[Progress] = []
-    services = services_of(NoopCatalog("none"), landing, spill=tmp_path, ops_namespace="ops")
-    with duckdb.connect() as con:
-        staged = stage_objects(
-            con,
-            declared(),
-            [ObjectDecision(obj, DAY, Decision.PLANNED, "new") for obj in listed],
-            bookmark=Bookmark(),
-            landing=landing,
-            folder=tmp_path / "fetched",
-            now=MTIME,
-            services=replace(services, progress=told.append),
-            watch=Stopwatch(lambda: 0.0),
-        )
+    staged = stage_all(tmp_path, landing, declared(), progress=told.append)
     assert [outcome.object for outcome in staged.outcomes] == listed
     assert [outcome.rows.staged for outcome in staged.outcomes] == rows
     assert not [*(tmp_path / "fetched").iterdir()]
@@ -93,21 +92,7 @@ def test_compressed_objects_wait_by_their_plain_size_and_damaged_ones_are_quaran
         "e.csv.gz": gzip.compress(b"id,v\n" + b"1,2\n" * 1000),
     }.items():
         landing.put(key, data)
-    with duckdb.connect() as con:
-        staged = stage_objects(
-            con,
-            declared(),
-            [
-                ObjectDecision(obj, DAY, Decision.PLANNED, "new")
-                for obj in sorted(landing.list(""), key=lambda o: o.uri)
-            ],
-            bookmark=Bookmark(),
-            landing=landing,
-            folder=tmp_path / "fetched",
-            now=MTIME,
-            services=services_of(NoopCatalog("none"), landing, spill=tmp_path, ops_namespace="ops"),
-            watch=Stopwatch(lambda: 0.0),
-        )
+    staged = stage_all(tmp_path, landing, declared())
     assert [o.rows.staged for o in staged.outcomes] == [1, 1, 0, 1, 1000]
     assert [o.decision for o in staged.outcomes].index(Decision.QUARANTINED) == 2
     assert "the gzip file is damaged: uri=" in staged.outcomes[2].reason
