@@ -9,7 +9,7 @@ import errno
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import requests
 from botocore.config import Config as ClientConfig
@@ -36,6 +36,9 @@ from pyiceberg.utils.config import Config
 from lakehouse.errors import ConfigurationError, Conflict, LakehouseError, Unavailable
 from lakehouse.iceberg import CONNECT_SECONDS, READ_SECONDS, TimedRestCatalog, is_supported
 from lakehouse.table_files import write_small_files_at_once
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog.sql import SqlCatalog
 
 GLUE_RETRIES = 4
 """PyIceberg's own default of ten would wait ten minutes for a Glue that does not answer."""
@@ -98,16 +101,15 @@ def _glue_bounds(texts: Mapping[str, str]) -> dict[str, Any]:
 
 def _open_sql(name: str, texts: dict[str, str]) -> Catalog:
     # Only a SQL catalog pays for these imports.
-    from pyiceberg.catalog.sql import SqlCatalog
     from sqlalchemy import Connection, event, make_url
 
     url = make_url(texts.get("uri", ""))
     if url.drivername not in _LIBPQ:
-        return SqlCatalog(name, **texts)
+        return _sql_catalog(name, texts)
     bounded = url.update_query_dict({k: v for k, v in _LIBPQ_TIMEOUTS.items() if k not in url.query})
     # A pooled connection may have been cut while a batch was merged: it is tried before it is used.
     properties = {"pool_pre_ping": "true", **texts, "uri": bounded.render_as_string(hide_password=False)}
-    catalog = SqlCatalog(name, **properties)
+    catalog = _sql_catalog(name, properties)
 
     def limit(connection: Connection) -> None:
         # Local to the transaction: behind a pooler the next user of the connection must not inherit it.
@@ -116,6 +118,20 @@ def _open_sql(name: str, texts: dict[str, str]) -> Catalog:
     if "statement_timeout" not in str(url.query.get("options", "")):
         event.listen(catalog.engine, "begin", limit)
     return catalog
+
+
+def _sql_catalog(name: str, properties: dict[str, str]) -> SqlCatalog:
+    """PyIceberg makes the catalog's two tables where it sees none; another process may do so at the same moment."""
+    from pyiceberg.catalog.sql import SqlCatalog
+    from sqlalchemy.exc import DBAPIError
+
+    for _ in range(2):
+        try:
+            return SqlCatalog(name, **properties)
+        except DBAPIError as error:
+            if not (error.statement or "").lstrip().startswith("CREATE TABLE"):
+                raise
+    return SqlCatalog(name, **properties)
 
 
 def load_table(catalog: Catalog, table: str) -> Table | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 from typing import Any
 from unittest.mock import patch
 
@@ -22,7 +24,7 @@ from pyiceberg.exceptions import (
 )
 
 from lakehouse.catalog import load_table, open_catalog, translate, was_refused
-from lakehouse.errors import ConfigurationError, Conflict, LakehouseError, RetryLater, Unavailable
+from lakehouse.errors import ConfigurationError, Conflict, LakehouseError, Unavailable
 
 
 @pytest.fixture
@@ -89,22 +91,21 @@ def test_a_storage_that_pauses_is_waited_for_as_long_as_the_user_says(configured
     assert quiet_seconds() == "90"
 
 
-def test_processes_that_open_an_empty_catalog_at_once_may_be_told_to_come_again(
-    configured: Any, tmp_path: Path
-) -> None:
+def test_processes_may_open_an_empty_catalog_at_the_same_moment(configured: Any, tmp_path: Path) -> None:
     name = configured(type="sql", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
+    all_saw_it_empty = Barrier(4)
+    make = SqlCatalog.create_tables
 
-    def try_to_open(_: int) -> LakehouseError | None:
-        try:
-            open_catalog(name).engine.dispose()  # type: ignore[attr-defined]
-        except LakehouseError as error:
-            return error
-        return None
+    def make_together(catalog: SqlCatalog) -> None:
+        with suppress(BrokenBarrierError):  # the second try of each does not wait
+            all_saw_it_empty.wait(10)
+        all_saw_it_empty.abort()
+        make(catalog)
 
-    with ThreadPoolExecutor(4) as pool:
-        errors = list(pool.map(try_to_open, range(4)))
-    assert all(e is None or isinstance(e, RetryLater) for e in errors)
-    assert None in errors
+    with patch.object(SqlCatalog, "create_tables", make_together), ThreadPoolExecutor(4) as pool:
+        for catalog in pool.map(lambda _: open_catalog(name), range(4)):
+            assert catalog.list_namespaces() == []
+            catalog.engine.dispose()  # type: ignore[attr-defined]
 
 
 def sql_error(kind: type[sqlalchemy.exc.DBAPIError], text: str) -> sqlalchemy.exc.DBAPIError:
