@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -175,7 +176,12 @@ def started_dev(folder: Path, home: Path) -> Iterator[Dev]:
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command, cwd=REPOSITORY, env={**kept, "HOME": str(home)}, stdout=output, stderr=output
+            command,
+            cwd=REPOSITORY,
+            env={**kept, "HOME": str(home)},
+            stdout=output,
+            stderr=output,
+            preexec_fn=_end_with_parent,
         )
     dev = Dev(process, directory, log, port)
     try:
@@ -189,6 +195,13 @@ def started_dev(folder: Path, home: Path) -> Iterator[Dev]:
             for pid in processes_of(directory):
                 os.kill(pid, signal.SIGKILL)
             process.wait(timeout=10)
+
+
+def _end_with_parent() -> None:
+    """Tests that are broken off may end without a chance to stop it; Linux then sends it a SIGTERM."""
+    if sys.platform == "linux":
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
 
 
 def processes_of(folder: Path) -> dict[int, str]:

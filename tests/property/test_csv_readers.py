@@ -152,7 +152,7 @@ def check(session: Session, case: tuple[dict[str, Any], int, bytes], block: int)
 BLOCKS = st.sampled_from([1, 3, 16, 4096])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(files(regular=True), BLOCKS)
 def test_regular_files_read_the_same_in_every_way(
     session: Session, case: tuple[dict[str, Any], int, bytes], block: int
@@ -160,7 +160,7 @@ def test_regular_files_read_the_same_in_every_way(
     check(session, case, block)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(files(regular=False), BLOCKS)
 def test_nasty_files_read_the_same_in_every_way(
     session: Session, case: tuple[dict[str, Any], int, bytes], block: int
@@ -170,7 +170,7 @@ def test_nasty_files_read_the_same_in_every_way(
 
 @pytest.mark.chaos
 @pytest.mark.timeout(3600)
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=2000)
 @given(st.one_of(files(regular=True), files(regular=False)), BLOCKS)
 def test_files_read_the_same_in_every_way_for_long(
     session: Session, case: tuple[dict[str, Any], int, bytes], block: int

@@ -403,9 +403,7 @@ QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too
 def test_random_histories_agree_with_the_model(machine: type[MergeMachine]) -> None:
     run_state_machine_as_test(
         machine,
-        settings=settings(
-            max_examples=SHORT[machine], stateful_step_count=7, deadline=None, suppress_health_check=QUIET
-        ),
+        settings=settings(max_examples=SHORT[machine], stateful_step_count=7, suppress_health_check=QUIET),
     )
 
 
@@ -422,9 +420,7 @@ def test_long_random_histories_agree_with_the_model_and_duckdb(machine: type[Mer
     try:
         run_state_machine_as_test(
             machine,
-            settings=settings(
-                max_examples=examples, stateful_step_count=20, deadline=None, suppress_health_check=QUIET
-            ),
+            settings=settings(max_examples=examples, stateful_step_count=20, suppress_health_check=QUIET),
         )
     finally:
         MergeMachine.duckdb = None

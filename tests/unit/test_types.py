@@ -91,7 +91,7 @@ column_types = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(column_types)
 def test_every_type_comes_back_from_its_text_and_from_iceberg(kind: ColumnType) -> None:
     assert parse_type(str(kind)) == kind
@@ -104,7 +104,7 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
         yield con
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(column_types)
 def test_every_type_is_one_of_duckdb(con: duckdb.DuckDBPyConnection, kind: ColumnType) -> None:
     ((found,),) = con.execute(f"SELECT typeof(NULL::{kind.sql})").fetchall()

@@ -101,7 +101,7 @@ def theirs(kind: str, transform: Transform[Any, Any], value: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", VALUES)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_values_are_those_of_pyiceberg(con: duckdb.DuckDBPyConnection, kind: str, data: st.DataObject) -> None:
     values = [*data.draw(st.lists(VALUES[kind], min_size=1, max_size=30)), None]

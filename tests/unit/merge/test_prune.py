@@ -120,7 +120,7 @@ def truncated(low: Any, high: Any, length: int) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("kind", KEYS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_a_file_that_holds_a_staged_key_is_always_a_candidate(
     con: duckdb.DuckDBPyConnection, kind: str, data: st.DataObject

@@ -212,7 +212,7 @@ def test_zone_elsewhere_in_a_format_is_refused(form: str) -> None:
         cast(parse_type("timestamptz"), "x", CastRules(timestamp_format=form))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.floats(-1e6, 1e6, width=32)), st.integers(1, 17))
 def test_double_is_what_python_reads_or_nothing(con: duckdb.DuckDBPyConnection, number: float, digits: int) -> None:
     assert value_of(con, "double", repr(number)) == number
@@ -223,7 +223,7 @@ def test_double_is_what_python_reads_or_nothing(con: duckdb.DuckDBPyConnection, 
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.decimals(-(10**9), 10**9, allow_nan=False, places=4))
 def test_decimal_is_exact_or_nothing(con: duckdb.DuckDBPyConnection, number: Decimal) -> None:
     found = value_of(con, "decimal(12,2)", str(number))
@@ -276,7 +276,7 @@ def test_marks_between_thousands(con: duckdb.DuckDBPyConnection, group: str) -> 
     assert value_of(con, "decimal(12,2)", f"1{group}23", rules) is None
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.decimals(-(10**9), 10**9, allow_nan=False, places=2))
 def test_a_number_with_marks_is_the_number(con: duckdb.DuckDBPyConnection, number: Decimal) -> None:
     text = f"{number:,.2f}".translate(str.maketrans(",.", ".,"))

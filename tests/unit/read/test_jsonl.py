@@ -204,7 +204,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[duckdb.D
 texts = st.one_of(st.none(), st.text(max_size=5), st.integers(), st.booleans(), st.lists(st.none(), max_size=1))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(records=st.lists(st.dictionaries(st.sampled_from(["id", "v"]), texts), max_size=5), ascii=st.booleans())
 def test_texts_come_through_as_python_reads_them(
     session: tuple[duckdb.DuckDBPyConnection, Path], records: list[dict[str, Any]], ascii: bool
@@ -249,7 +249,7 @@ def nested(draw: st.DrawFn, depth: int = 3) -> tuple[str, st.SearchStrategy[Any]
     return f"struct<`{one}`: {inner}, `{two}`: {other}>", st.none() | st.fixed_dictionaries({one: values, two: others})
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_nested_values_come_through_as_python_reads_them(
     session: tuple[duckdb.DuckDBPyConnection, Path], data: st.DataObject

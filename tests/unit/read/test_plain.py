@@ -53,7 +53,7 @@ def test_an_empty_compressed_file_is_empty(tmp_path: Path) -> None:
 
 
 @packed
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_a_file_that_is_cut_or_has_more_behind_it_is_refused(
     tmp_path_factory: pytest.TempPathFactory, pack: Callable[[bytes], bytes], data: st.DataObject
@@ -120,7 +120,7 @@ def test_a_row_with_bytes_that_are_no_text_is_a_reject(tmp_path: Path, encoding:
         assert (result.rows, result.rejected_lines) == ([(1, "a"), (3, "c")], [3])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(text=st.text(st.characters(codec="utf-16"), max_size=300), chunk=st.integers(1, 9))
 def test_characters_across_chunks_stay_whole(tmp_path_factory: pytest.TempPathFactory, text: str, chunk: int) -> None:
     path = tmp_path_factory.mktemp("chunks") / "object"
