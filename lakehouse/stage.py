@@ -12,19 +12,32 @@ from pathlib import Path
 
 import duckdb
 
-from lakehouse.declaration import CsvFormat, Declaration, JsonlFormat, ParquetFormat
+from lakehouse.declaration import (
+    AvroFormat,
+    CsvFormat,
+    Declaration,
+    JsonFormat,
+    JsonlFormat,
+    OrcFormat,
+    ParquetFormat,
+    XmlFormat,
+)
 from lakehouse.errors import UnreadableObject
 from lakehouse.model import ObjectDecision, RowCounts
 from lakehouse.naming import LINEAGE, STAGED_LINEAGE, quote_name
+from lakehouse.read.avro import read_avro
 from lakehouse.read.casts import CastRules
 from lakehouse.read.cells import rules_of
 from lakehouse.read.csv import read_csv
 from lakehouse.read.csv_group import SmallFile, look, stage_group
+from lakehouse.read.json_document import read_json
 from lakehouse.read.jsonl import read_jsonl
 from lakehouse.read.local_file import refuse_foreign
+from lakehouse.read.orc import read_orc
 from lakehouse.read.parquet import read_parquet
 from lakehouse.read.plain import make_plain
 from lakehouse.read.sink import REJECTS, ROW_IDS, STAGED, Sink
+from lakehouse.read.xml import read_xml
 from lakehouse.types import ColumnType
 
 
@@ -63,8 +76,7 @@ def make_object_plain(path: Path, *, item: ObjectDecision, declaration: Declarat
     Raises UnreadableObject if that cannot be done.
     """
     format = declaration.source.format
-    encoding = None if isinstance(format, ParquetFormat) else format.encoding
-    make_plain(path, uri=item.object.uri, encoding=encoding)
+    make_plain(path, uri=item.object.uri, encoding=getattr(format, "encoding", None))
 
 
 def stage_object(
@@ -81,8 +93,16 @@ def stage_object(
             missing = read_csv(sink, path, format)
         case JsonlFormat():
             missing = read_jsonl(sink, path, format)
+        case JsonFormat():
+            missing = read_json(sink, path, format)
+        case XmlFormat():
+            missing = read_xml(sink, path, format)
         case ParquetFormat():
             missing = read_parquet(sink, path)
+        case OrcFormat():
+            missing = read_orc(sink, path)
+        case AvroFormat():
+            missing = read_avro(sink, path)
     return StagedObject(sink.counts, missing)
 
 

@@ -6,7 +6,17 @@ One parser serves the command line and the Dagster component. It never reads dat
 from __future__ import annotations
 
 from lakehouse.declaration.file_glob import match_glob
-from lakehouse.declaration.formats import CsvFormat, Format, JsonlFormat, ParquetFormat
+from lakehouse.declaration.formats import (
+    AvroFormat,
+    CsvFormat,
+    Format,
+    JsonFormat,
+    JsonlFormat,
+    OrcFormat,
+    ParquetFormat,
+    Trailer,
+    XmlFormat,
+)
 from lakehouse.declaration.landing_pattern import LandingPattern
 from lakehouse.declaration.load import (
     find_declaration,
@@ -20,6 +30,7 @@ from lakehouse.declaration.partition_field import PartitionField
 from lakehouse.declaration.source import Source
 
 __all__ = [
+    "AvroFormat",
     "CheckPolicy",
     "Column",
     "CsvFormat",
@@ -27,11 +38,15 @@ __all__ = [
     "ExpectedObjects",
     "Format",
     "Gates",
+    "JsonFormat",
     "JsonlFormat",
     "LandingPattern",
+    "OrcFormat",
     "ParquetFormat",
     "PartitionField",
     "Source",
+    "Trailer",
+    "XmlFormat",
     "find_declaration",
     "load_declarations",
     "match_glob",

@@ -11,11 +11,12 @@ from pydantic_core import ErrorDetails
 from lakehouse.declaration.fields import NOT_AVAILABLE, TOLD, show
 from lakehouse.declaration.formats import (
     FORMATS,
-    LATER_FORMAT_FIELDS,
-    LATER_FORMATS,
     BooleanWords,
     CsvFormat,
+    JsonFormat,
     JsonlFormat,
+    Trailer,
+    XmlFormat,
 )
 from lakehouse.declaration.model import COLUMN_NAME, CheckPolicy, Column, Declaration, ExpectedObjects, Gates
 from lakehouse.declaration.problem import Finding, Loc, nearest
@@ -48,6 +49,8 @@ _EXAMPLES = {
     "order_by": "order_by: [order_time], newest wins",
     "start_date": "start_date: 2026-08-30, the first landing date",
     "min": "min: 1",
+    "row_element": "row_element: order, the element that is a record",
+    "starts_with": "starts_with: TRAILER",
     "true": 'words such as ["yes", "1"]',
     "false": 'words such as ["no", "0"]',
 }
@@ -82,7 +85,7 @@ def _finding(detail: ErrorDetails, attributes: object) -> Finding:
         return Finding(loc, "a secret is not available yet; use {{ env.NAME }}", later=True)
     if kind in ("union_tag_not_found", "union_tag_invalid"):
         got = show(value_at((*loc, "type"), attributes)) if "tag" in context else "no type"
-        return Finding((*loc, "type"), f"got {got}; expected one of {', '.join((*FORMATS, *LATER_FORMATS))}")
+        return Finding((*loc, "type"), f"got {got}; expected one of {', '.join(FORMATS)}")
     at_key = detail["loc"][-1:] == ("[key]",)
     return Finding(loc, f"got {show(value)}; {_expected(kind, context, value, detail['msg'])}", at_key=at_key)
 
@@ -147,8 +150,6 @@ def _unknown_field(loc: Loc, model_loc: Loc) -> Finding:
     close = nearest(name, known)
     if not close.startswith("did"):
         homes = [home for home, other in _HOMES.items() if other is not model and name in _fields_of(other)]
-        if name in LATER_FORMAT_FIELDS:
-            homes = ["source.format of json or xml"]
         if homes:
             close = f"it belongs into {homes[0]}"
     return Finding(loc, f"unknown field; {close}", at_key=True)
@@ -159,6 +160,8 @@ _HOMES: dict[str, type[BaseModel]] = {
     "source": Source,
     "source.format of csv": CsvFormat,
     "source.format of jsonl": JsonlFormat,
+    "source.format of json": JsonFormat,
+    "source.format of xml": XmlFormat,
     "gates": Gates,
     "gates.expected_objects": ExpectedObjects,
     "a column": Column,
@@ -171,6 +174,8 @@ def _model_at(loc: Loc) -> type[BaseModel]:
             return Source
         case ("source", "format", str(tag)):
             return FORMATS[tag]
+        case ("source", "format", _, "trailer"):
+            return Trailer
         case ("source", "format", _, "booleans") | ("columns", _, "booleans"):
             return BooleanWords
         case ("columns", _):

@@ -217,6 +217,8 @@ Character = Annotated[
 Thousands = Annotated[str, Strict(), matching(r"[.,'’_ \u00a0\u202f]", "one of . , ' ’ _ or a space")]
 DateFormat = Annotated[str, Strict(), _strptime("yY", "mbBj", "dj")]
 TimestampFormat = Annotated[str, Strict(), _strptime("yY", "mbBj", "dj", "HI")]
+RecordsPath = Annotated[str, Strict(), matching(r"[^.]+(\.[^.]+)*", "names joined by dots, such as data.orders")]
+ElementName = Annotated[str, Strict(), matching(r"[^\x00-\x20<>/=&'\"]+", "the name of an element, such as order")]
 TypeOfColumn = Annotated[ColumnType, PlainValidator(_column_type), PlainSerializer(str, return_type=str)]
 FolderName = Annotated[str, Strict(), matching(r"[^/=\x00]+", "`date` or the name of a folder name=value")]
 Table = Annotated[

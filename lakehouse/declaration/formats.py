@@ -10,20 +10,17 @@ from lakehouse.declaration.fields import (
     Character,
     Count,
     DateFormat,
+    ElementName,
     Encoding,
+    Positive,
+    RecordsPath,
+    Switch,
     Text,
     Thousands,
     TimestampFormat,
     Values,
     Zone,
-    later,
-    not_available,
-    only,
-    show,
 )
-
-LATER_FORMATS = ("json", "avro", "orc", "xml")
-LATER_FORMAT_FIELDS = ("records_path", "row_element")
 
 
 def _null_is_a_word(value: object) -> object:
@@ -36,6 +33,21 @@ class BooleanWords(Values):
 
     true: Annotated[tuple[Text, ...], Field(min_length=1)]
     false: Annotated[tuple[Text, ...], Field(min_length=1)]
+
+
+def _none_if_empty(value: object) -> object:
+    return None if value == "" else value
+
+
+def _as_mapping(value: object) -> object:
+    return {"starts_with": value} if isinstance(value, str) else value
+
+
+class Trailer(Values):
+    """The last line of every file: how it begins, and which of its fields, from 1, counts the records above it."""
+
+    starts_with: Annotated[Text, Field(min_length=1)]
+    count: Positive | None = None
 
 
 class _TextFormat(Values):
@@ -51,19 +63,22 @@ class _TextFormat(Values):
 
 
 class CsvFormat(_TextFormat):
-    """Comma-separated values, the header matched by name."""
+    """Comma-separated values, the header matched by name.
+
+    Without a header, or with `columns_by_position`, the fields are the declared columns in order.
+    """
 
     type: Literal["csv"]
     delimiter: Character = ","
-    quote: Annotated[Character, later(None, "")] = '"'
+    quote: Annotated[Character | None, BeforeValidator(_none_if_empty)] = '"'
     escape: Character | None = None
-    header: Annotated[Literal[True], later(False)] = True
+    header: Switch = True
     null_values: tuple[Text, ...] = ("",)
     skip_lines: Count = 0
     quoted_empty: Annotated[Literal["null", "text"], BeforeValidator(_null_is_a_word)] = "null"
     blank_lines: Literal["skip", "reject"] = "skip"
-    columns_by_position: Annotated[Literal[False], later(True)] = False
-    trailer: Annotated[None, only(None)] = None
+    columns_by_position: Switch = False
+    trailer: Annotated[Trailer, BeforeValidator(_as_mapping)] | None = None
     decimal: Literal[".", ","] = "."
     thousands: Thousands | None = None
 
@@ -75,6 +90,30 @@ class JsonlFormat(_TextFormat):
     null_values: tuple[Text, ...] = ()
 
 
+class JsonFormat(_TextFormat):
+    """One JSON document: its records are the array, or the one object, at the dotted `records_path` or at the top."""
+
+    type: Literal["json"]
+    records_path: RecordsPath | None = None
+    null_values: tuple[Text, ...] = ()
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The names that lead to the records, from the outside."""
+        return tuple(self.records_path.split(".")) if self.records_path else ()
+
+
+class XmlFormat(_TextFormat):
+    """One XML document: its records are the elements `row_element`, wherever they stand.
+
+    A child element is a field; attributes are fields `_name`, and the text of an element that has any is `_VALUE`.
+    """
+
+    type: Literal["xml"]
+    row_element: ElementName
+    null_values: tuple[Text, ...] = ("",)
+
+
 class ParquetFormat(Values):
     """Parquet; `timezone` is that of timestamps without a zone that are declared with one."""
 
@@ -82,15 +121,32 @@ class ParquetFormat(Values):
     timezone: Zone = "UTC"
 
 
-FORMATS: dict[str, type[Values]] = {"csv": CsvFormat, "jsonl": JsonlFormat, "parquet": ParquetFormat}
+class OrcFormat(Values):
+    """ORC, as ParquetFormat."""
+
+    type: Literal["orc"]
+    timezone: Zone = "UTC"
 
 
-def _refuse_later(value: object) -> object:
-    if isinstance(value, dict) and value.get("type") in LATER_FORMATS:
-        raise not_available(f"the format {show(value['type'])}", at="type")
-    return value
+class AvroFormat(Values):
+    """Avro container files, as ParquetFormat."""
+
+    type: Literal["avro"]
+    timezone: Zone = "UTC"
+
+
+FORMATS: dict[str, type[Values]] = {
+    "csv": CsvFormat,
+    "jsonl": JsonlFormat,
+    "json": JsonFormat,
+    "xml": XmlFormat,
+    "parquet": ParquetFormat,
+    "orc": OrcFormat,
+    "avro": AvroFormat,
+}
 
 
 Format = Annotated[
-    Annotated[CsvFormat | JsonlFormat | ParquetFormat, Field(discriminator="type")], BeforeValidator(_refuse_later)
+    CsvFormat | JsonlFormat | JsonFormat | XmlFormat | ParquetFormat | OrcFormat | AvroFormat,
+    Field(discriminator="type"),
 ]

@@ -75,7 +75,8 @@ CHECKS = {
 
 
 class Column(Values):
-    """One column of the target. `source_name` is its name in the file, `from_path` where in the path it is instead.
+    """One column of the target. `source_name` is its name in the file, `from_path` where in the path it is instead;
+    `Declaration.origin` knows whether the name's dots lead into a nested value.
 
     What it says of spellings (`date_format` to `thousands`) goes before what the format says.
     """
@@ -246,6 +247,10 @@ class Declaration(Values):
     def context(self) -> str:
         """The name of the source's position."""
         return self.source.bookmark
+
+    def origin(self, column: Column) -> tuple[str, ...]:
+        """The names that lead to a column's value in a record, from the outside; in CSV a dot is a character."""
+        return (column.source_name,) if self.source.format.type == "csv" else tuple(column.source_name.split("."))
 
     @property
     def order_by(self) -> tuple[str, ...]:

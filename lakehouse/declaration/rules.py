@@ -31,10 +31,15 @@ _SPELLED = {
     "thousands": _NUMBERS,
 }
 """What a column may say of the spelling of its texts, with the types that have it."""
+_OF_JSON = ("date_format", "timestamp_format", "timezone", "dst_overlap", "binary")
 _COLUMN_OPTIONS = {
     "csv": tuple(_SPELLED),
-    "jsonl": ("date_format", "timestamp_format", "timezone", "dst_overlap", "binary"),
+    "jsonl": _OF_JSON,
+    "json": _OF_JSON,
+    "xml": (*_OF_JSON, "booleans"),
     "parquet": ("timezone",),
+    "orc": ("timezone",),
+    "avro": ("timezone",),
 }
 
 
@@ -152,14 +157,24 @@ def _spellings(raw: _Raw) -> Iterator[Finding]:
 
 
 def _nested_origins(raw: _Raw) -> Iterator[Finding]:
-    """In a CSV header a dot is a character like others; elsewhere it would lead into a nested value."""
-    if raw.format.get("type") not in ("jsonl", "parquet"):
+    """In a CSV header a dot is a character like others; elsewhere it leads into a nested value."""
+    if raw.format.get("type") == "csv":
         return
-    for name, spec in raw.columns.items():
-        origin = spec.get("from")
-        if isinstance(origin, str) and "." in origin and spec.get("from_path") is None:
-            message = f"the nested {show(origin)} is not available yet; name a column of the top level"
-            yield Finding(("columns", name, "from"), message, later=True)
+    origins = {
+        name: origin
+        for name, spec in raw.columns.items()
+        if spec.get("from_path") is None and isinstance(origin := spec.get("from", name), str)
+    }
+    for name, origin in origins.items():
+        place = ("columns", name, "from")
+        if "" in origin.split("."):
+            yield Finding(place, f"got {show(origin)}; expected names joined by dots")
+        elif raw.format.get("type") == "xml" and (
+            whole := next((other for other in origins.values() if origin.startswith(f"{other}.")), None)
+        ):
+            yield Finding(
+                place, f"{show(origin)} lies inside {show(whole)}, which is read as a whole; keep one of them"
+            )
 
 
 def _known_columns(field: str, value: object, raw: _Raw) -> Iterator[Finding]:

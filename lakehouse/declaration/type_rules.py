@@ -28,10 +28,10 @@ def broken_type_rules(
             yield Finding(place, f"got {kind}; a value of the path is a single one")
         elif format_type == "csv":
             yield Finding(
-                place, f"got {kind}; a CSV field holds a single value, nested ones are read from jsonl, parquet"
+                place, f"got {kind}; a CSV field holds a single value, nested ones are read from other formats"
             )
-        elif format_type == "jsonl" and any(k.nested for k in _map_keys(kind)):
-            yield Finding(place, f"got {kind}; the keys of a JSON object are texts, so a map's key cannot be nested")
+        elif format_type in ("json", "jsonl", "xml") and any(k.nested for k in _map_keys(kind)):
+            yield Finding(place, f"got {kind}; names in a text file are texts, so a map's key cannot be nested")
     for field, named in (("key", key), ("order_by", order_by)):
         for index, name in named:
             if name in nested:

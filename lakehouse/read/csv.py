@@ -24,7 +24,8 @@ from lakehouse.read.cells import Cell, Relation, text_cell
 from lakehouse.read.csv_pieces import Piece, cut
 from lakehouse.read.csv_records import Dialect, Record, physical_lines, records
 from lakehouse.read.csv_survey import NO_NULL, Survey, survey
-from lakehouse.read.header import match_columns, missing_columns
+from lakehouse.read.csv_trailer import cut_trailer
+from lakehouse.read.header import file_columns, match_columns, missing_columns
 from lakehouse.read.local_file import scan_path, skip_bom
 from lakehouse.read.sink import RowBuffer, Sink, SourceRow, any_order, transaction
 
@@ -38,7 +39,8 @@ MAX_REFED = 200_000
 class CsvFile:
     """One file whose header has been read: `found` has the position of each declared column that it has.
 
-    `header_lines` counts the physical lines up to the header's end.
+    `header_lines` counts the physical lines up to the header's end, `header_line` is its first one; a file without a
+    header has the declared names.
     """
 
     path: Path
@@ -50,9 +52,14 @@ class CsvFile:
     found: dict[str, int]
 
     @property
+    def expected(self) -> str:
+        """How many fields a record should have, and who says so."""
+        return f"the header has {len(self.names)}" if self.format.header else f"{len(self.names)} are declared"
+
+    @property
     def simple_header(self) -> bool:
         """The header is one line, right below the skipped ones, so that DuckDB can skip it by count."""
-        return self.header_line == self.header_lines == self.format.skip_lines + 1
+        return self.header_line == self.header_lines == self.format.skip_lines + self.format.header
 
 
 def read_csv(sink: Sink, path: Path, format: CsvFormat) -> tuple[str, ...]:
@@ -60,41 +67,66 @@ def read_csv(sink: Sink, path: Path, format: CsvFormat) -> tuple[str, ...]:
 
     Raises UnreadableObject if it is not as declared.
     """
+    counted = cut_trailer(path, format.trailer, dialect=dialect_of(format), uri=sink.uri) if format.trailer else None
     file = open_header(sink, path, format)
-    missing = missing_columns(file.names, declaration=sink.declaration, uri=sink.uri)
+    missing = missing_columns(file.found, names=file.names, declaration=sink.declaration, uri=sink.uri)
     regular = survey_file(file) if file.simple_header else None
     if regular is None or not _read_fast(sink, file, regular):
         with transaction(sink.con):
             _read_by_the_letter(sink, file)
+    if counted not in (None, records := sink.counts.read):
+        sink.forget()
+        raise UnreadableObject(
+            f"the trailer counts other records than there are: uri={sink.uri} trailer={counted} records={records}"
+        )
     return missing
 
 
 def open_header(sink: Sink, path: Path, format: CsvFormat) -> CsvFile:
-    """Read the header and match it. Raises UnreadableObject if there is none, or not the declared one."""
-    dialect = _dialect(format)
-    with path.open("rb") as binary:
-        # in a header nothing means NULL
-        header = next(_data(binary, replace(dialect, nulls=frozenset()), format.skip_lines, blanks=False), None)
-    if header is None:
-        raise UnreadableObject(f"the file has no header: uri={sink.uri} skip_lines={format.skip_lines}")
-    if header.problem:
-        raise UnreadableObject(f"the header cannot be read: uri={sink.uri} line={header.line} reason={header.problem}")
-    names = tuple(name or "" for name in header.fields)
+    """Read the header, if there is one, and match it. Raises UnreadableObject if it is not the declared one."""
+    dialect = dialect_of(format)
+    declared = tuple(column.source_name for column in file_columns(sink.declaration))
+    names, line, lines = declared, format.skip_lines, format.skip_lines
+    if format.header:
+        header = _header(path, format, dialect, uri=sink.uri)
+        names, line, lines = (
+            tuple(n or "" for n in header.fields),
+            header.line,
+            header.line + len(header.raw.splitlines()) - 1,
+        )
+        if format.columns_by_position and len(names) != len(declared):
+            raise UnreadableObject(
+                f"the header has another number of columns than declared: "
+                f"uri={sink.uri} header={len(names)} declared={len(declared)}"
+            )
+    if format.columns_by_position:
+        names = declared
     return CsvFile(
         path=path,
         format=format,
         dialect=dialect,
         names=names,
-        header_line=header.line,
-        header_lines=header.line + len(header.raw.splitlines()) - 1,
+        header_line=line,
+        header_lines=lines,
         found=match_columns(names, declaration=sink.declaration, uri=sink.uri),
     )
 
 
-def _dialect(format: CsvFormat) -> Dialect:
+def _header(path: Path, format: CsvFormat, dialect: Dialect, *, uri: str) -> Record:
+    with path.open("rb") as binary:
+        # in a header nothing means NULL
+        header = next(_data(binary, replace(dialect, nulls=frozenset()), format.skip_lines, blanks=False), None)
+    if header is None:
+        raise UnreadableObject(f"the file has no header: uri={uri} skip_lines={format.skip_lines}")
+    if header.problem:
+        raise UnreadableObject(f"the header cannot be read: uri={uri} line={header.line} reason={header.problem}")
+    return header
+
+
+def dialect_of(format: CsvFormat) -> Dialect:
     return Dialect(
         delimiter=format.delimiter,
-        quote=format.quote,
+        quote=format.quote or "",
         escape=None if format.escape == format.quote else format.escape,
         nulls=frozenset(format.null_values),
         quoted_empty_is_null=format.quoted_empty == "null",
@@ -128,9 +160,7 @@ def _read_by_the_letter(sink: Sink, file: CsvFile) -> None:
         data = _data(binary, file.dialect, file.header_lines, blanks=True)
         total, too_wide = _feed(sink, file, data)
     if total and total == too_wide:
-        raise UnreadableObject(
-            f"every record has more fields than the header: uri={sink.uri} header={len(file.names)} records={total}"
-        )
+        raise UnreadableObject(f"every record has more fields than {file.expected}: uri={sink.uri} records={total}")
 
 
 def _feed(
@@ -151,7 +181,7 @@ def _feed(
         total += 1
         if problem is None and len(fields) != width:
             too_wide += len(fields) > width
-            problem = f"{len(fields)} fields where the header has {width}"
+            problem = f"{len(fields)} fields where {file.expected}"
         texts = () if problem else [fields[position] for position in positions]
         buffer.append(SourceRow(record.line, record.raw, texts, problem))
     buffer.flush()
@@ -218,10 +248,11 @@ def scan(file: CsvFile, path: Path, columns: Sequence[str], *, skip: int) -> str
     fields pass that hold one.
     """
     types = ", ".join(f"'{column}': 'VARCHAR'" for column in columns)
+    escape = file.dialect.quote and (file.dialect.escape or file.dialect.quote)
     return (
         f"read_csv({quote_text(scan_path(path))}, auto_detect = false, header = false, columns = {{{types}}}, "
         f"skip = {skip}, delim = {quote_text(file.dialect.delimiter)}, "
-        f"quote = {quote_text(file.dialect.quote)}, escape = {quote_text(file.dialect.escape or file.dialect.quote)}, "
+        f"quote = {quote_text(file.dialect.quote)}, escape = {quote_text(escape)}, "
         f"nullstr = {quote_text(NO_NULL)}, allow_quoted_nulls = false, encoding = 'utf-8', strict_mode = true, "
         "null_padding = false, parallel = false, compression = 'none', hive_partitioning = false)"
     )

@@ -20,6 +20,7 @@ from lakehouse.naming import quote_text
 from lakehouse.read.cells import Relation
 from lakehouse.read.csv import CsvFile, column_names, open_header, scan, survey_file, text_cells, texts
 from lakehouse.read.header import missing_columns
+from lakehouse.read.local_file import BOM
 from lakehouse.read.sink import NEXT_ROW_ID, STAGED, Sink, changed, transaction
 
 _NUMBERED = "file_number"
@@ -46,21 +47,23 @@ def look(sink: Sink, path: Path) -> SmallFile | None:
     """The file as one of a group; None if it has to be read alone."""
     format = sink.declaration.source.format
     assert format.type == "csv"
+    if format.trailer:
+        return None
     try:
         file = open_header(sink, path, format)
-        missing = missing_columns(file.names, declaration=sink.declaration, uri=sink.uri)
+        missing = missing_columns(file.found, names=file.names, declaration=sink.declaration, uri=sink.uri)
     except UnreadableObject:
         return None
     regular = survey_file(file) if file.simple_header else None
     if regular is None or regular.multiline or regular.records <= file.header_lines:
         return None
     whole = path.read_bytes()
-    begin = 0
+    begin = len(BOM) if whole.startswith(BOM) else 0
     for _ in range(file.header_lines):
         begin = whole.index(b"\n", begin) + 1
     data = whole[begin:]
     if not data.endswith(b"\n"):
-        data += b"\r\n" if whole[:begin].endswith(b"\r\n") else b"\n"
+        data += b"\r\n" if b"\r\n" in whole else b"\n"
     return SmallFile(sink, file, regular.records - file.header_lines, data, missing)
 
 

@@ -22,7 +22,7 @@ _ENDS = b"\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How fields are written. `nulls` are the texts that mean no value where they are not quoted.
+    """How fields are written. `nulls` are the texts that mean no value where they are not quoted; `quote` may be empty.
 
     A doubled quote is always one quote; `escape` takes the next character as it is, inside quotes and outside.
     """
@@ -71,12 +71,11 @@ def records(lines: Iterable[tuple[int, bytes]], dialect: Dialect) -> Iterator[Re
     """Every record, blank lines too (they have no field). `lines` are in order; gaps are records left out."""
     source = iter(lines)
     delimiter = dialect.delimiter
-    quote = dialect.quote.encode()
-    escape = dialect.escape.encode() if dialect.escape else quote
+    marks = [mark.encode() for mark in (dialect.quote, dialect.escape) if mark]
     nulls = dialect.nulls
     for number, line in source:
         raw = line.rstrip(_ENDS)
-        if quote in raw or escape in raw:
+        if any(mark in raw for mark in marks):
             yield from _Careful(source, dialect).read(number, line)
         elif (problem := damage(raw)) is not None:
             yield Record(number, _shown(raw), [], problem)
@@ -156,7 +155,7 @@ class _Careful:
 
     def _field(self, position: int) -> tuple[str | None, int]:
         """One field that begins at `position`, and the position after it."""
-        if self._text.startswith(self._dialect.quote, position):
+        if self._dialect.quote and self._text.startswith(self._dialect.quote, position):
             return self._quoted(position + 1)
         return self._plain(position)
 
@@ -230,6 +229,8 @@ def _shown(raw: bytes) -> bytes:
 
 def _closes(line: bytes, dialect: Dialect) -> bool:
     """Whether a line that begins inside quotes ends outside of them."""
+    if not dialect.quote:
+        return True
     text = line.decode("utf-8", "surrogateescape")
     if dialect.escape and dialect.escape != dialect.quote:
         text = re.sub(re.escape(dialect.escape) + ".", "", text)

@@ -112,7 +112,7 @@ class _Counter:
         # these differ from the same text without quotes, and DuckDB does not tell
         words = {word for word in dialect.nulls if word}
         words |= {""} if "" in dialect.nulls and not dialect.quoted_empty_is_null else set()
-        self._quoted_words = [self._quote + word.encode() + self._quote for word in sorted(words)]
+        self._quoted_words = [self._quote + word.encode() + self._quote for word in sorted(words) if self._quote]
         self._crlf: bool | None = None
         self._offset, self._records, self._lines = offset, 0, 0
         self._open = self._multiline = False
@@ -137,7 +137,7 @@ class _Counter:
             if self._crlf not in (None, look.crlf):
                 raise _Irregular
             self._crlf = look.crlf
-        if self._open or self._quote in block:
+        if self._open or (self._quote and self._quote in block):
             self._records += self._quoted(block, look.feeds)
         else:
             self._records += look.feeds

@@ -31,15 +31,19 @@ def match_columns(names: Sequence[str], *, declaration: Declaration, uri: str) -
     _refuse_doubles(names, uri)
     refuse_unknown(names, declaration=declaration, where=f"uri={uri}")
     positions = {name: position for position, name in enumerate(names)}
-    return {c.name: positions[c.source_name] for c in file_columns(declaration) if c.source_name in positions}
+    origins = {column.name: declaration.origin(column)[0] for column in file_columns(declaration)}
+    return {name: positions[origin] for name, origin in origins.items() if origin in positions}
 
 
-def missing_columns(names: Collection[str], *, declaration: Declaration, uri: str) -> tuple[str, ...]:
-    """Declared names of the columns that a file with the columns `names` lacks: they are NULL in all of its rows.
+def missing_columns(
+    found: Collection[str], *, names: Iterable[str], declaration: Declaration, uri: str
+) -> tuple[str, ...]:
+    """Declared names of the columns that are not among the `found` ones: they are NULL in all rows of the file.
 
-    Raises UnreadableObject if one of them is a key, required or order column: without order, no row of the file wins.
+    Raises UnreadableObject, with the `names` of the file, if one of them is a key, required or order column: without
+    order, no row of the file wins.
     """
-    missing = [column for column in file_columns(declaration) if column.source_name not in names]
+    missing = [column for column in file_columns(declaration) if column.name not in found]
     needed = [
         column.source_name
         for column in missing
@@ -55,7 +59,7 @@ def refuse_unknown(names: Iterable[str], *, declaration: Declaration, where: str
 
     `where` says which file and line: `uri=… line=…`.
     """
-    declared = {column.source_name: column for column in file_columns(declaration)}
+    declared = dict.fromkeys(declaration.origin(column)[0] for column in file_columns(declaration))
     alike = {_plain(name): name for name in declared}
     unknown = [name for name in names if name not in declared]
     for name in unknown:

@@ -25,7 +25,8 @@ _ENCODINGS = (
     (b"\xff\xfe", "UTF-16"),
     (b"\xfe\xff", "UTF-16"),
 )
-_PARQUET = b"PAR1"
+_TYPED = {"parquet": b"PAR1", "orc": b"ORC", "avro": b"Obj\x01"}
+"""How files of these formats begin."""
 
 
 def compression_of(path: Path) -> Compression | None:
@@ -54,10 +55,19 @@ def refuse_foreign(path: Path, *, uri: str, format_name: str) -> None:
         raise UnreadableObject(f"files of {found} are not read: uri={uri}; compress with gzip, zstd or bzip2")
     if found := next((name for magic, name in _ENCODINGS if head.startswith(magic)), None):
         raise UnreadableObject(f"the file is {found}: uri={uri}; declare its encoding")
-    if format_name != "parquet" and head.startswith(_PARQUET) and tail == _PARQUET:
-        raise UnreadableObject(f"the file is parquet: uri={uri} declared={format_name}")
-    if format_name == "parquet" and not head.startswith(_PARQUET):
-        raise UnreadableObject(f"the file is not parquet: uri={uri}")
+    if (kind := _typed_kind(head, tail)) not in (None, format_name):
+        raise UnreadableObject(f"the file is {kind}: uri={uri} declared={format_name}")
+    if not head.startswith(_TYPED.get(format_name, b"")):
+        raise UnreadableObject(f"the file is not {format_name}: uri={uri}")
+
+
+def _typed_kind(head: bytes, tail: bytes) -> str | None:
+    """Which format with types of its own the file is in; a text may well begin with `ORC`."""
+    if head.startswith(_TYPED["parquet"]) and tail == _TYPED["parquet"]:
+        return "parquet"
+    if head.startswith(_TYPED["orc"]) and tail.startswith(_TYPED["orc"]):
+        return "orc"
+    return "avro" if head.startswith(_TYPED["avro"]) else None
 
 
 def skip_bom(binary: BinaryIO) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -12,12 +13,11 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from lakehouse.errors import UnreadableObject
-from lakehouse.naming import quote_name, quote_text
+from lakehouse.naming import quote_text
 from lakehouse.read.cells import Cell, Relation
-from lakehouse.read.header import match_columns, missing_columns
 from lakehouse.read.local_file import scan_path
-from lakehouse.read.parquet_types import ParquetFile, parquet_cell
 from lakehouse.read.sink import Sink, transaction
+from lakehouse.read.typed_rows import typed_columns
 
 _BROKEN = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError)
 _OURS = (duckdb.OutOfMemoryException, duckdb.InterruptException, duckdb.FatalException, duckdb.InternalException)
@@ -35,29 +35,18 @@ def read_parquet(sink: Sink, path: Path) -> tuple[str, ...]:
     except _BROKEN as error:
         raise _broken(sink, error) from None
     with file:
-        found = match_columns(schema.names, declaration=sink.declaration, uri=sink.uri)
-        missing = missing_columns(schema.names, declaration=sink.declaration, uri=sink.uri)
-        cells = _cells(sink, schema, found)
-        _refuse_lost_nanoseconds(sink, path, file, found)
+        columns = typed_columns(sink, schema.names, lambda at: schema.field(at).type)
+        _refuse_lost_nanoseconds(sink, path, file, columns.positions)
         rows = file.metadata.num_rows
-    relation = Relation(_scan(path, schema), raw=_raw(sink, found))
+    relation = Relation(_scan(path, schema), raw=columns.raw)
     try:
         with transaction(sink.con):
-            _add(sink, relation, cells, rows)
+            _add(sink, relation, columns.cells, rows)
     except _OURS:
         raise
     except duckdb.Error as error:
         _judge(sink, path, error)
-    return missing
-
-
-def _cells(sink: Sink, schema: pa.Schema, found: dict[str, int]) -> dict[str, Cell]:
-    columns = {column.name: column for column in sink.declaration.columns}
-    file = ParquetFile(sink.uri, sink.rules, sink.declaration.unknown_columns == "ignore")
-    return {
-        name: parquet_cell(columns[name], f"p{position}", schema.field(position).type, file)
-        for name, position in found.items()
-    }
+    return columns.missing
 
 
 def _scan(path: Path, schema: pa.Schema) -> str:
@@ -69,19 +58,7 @@ def _scan(path: Path, schema: pa.Schema) -> str:
     )
 
 
-def _raw(sink: Sink, found: dict[str, int]) -> str:
-    """A row has no text of its own: its declared columns as JSON, each value as DuckDB prints it."""
-    if not found:
-        return "NULL"
-    sources = {column.name: column.source_name for column in sink.declaration.columns}
-    return (
-        "to_json(struct_pack("
-        + ", ".join(f"{quote_name(sources[name])} := p{position}::VARCHAR" for name, position in found.items())
-        + "))::VARCHAR"
-    )
-
-
-def _add(sink: Sink, relation: Relation, cells: dict[str, Cell], expected: int) -> None:
+def _add(sink: Sink, relation: Relation, cells: Mapping[str, Cell], expected: int) -> None:
     rows = sink.add(relation, cells)
     if rows != expected:
         raise UnreadableObject(f"rows differ from the footer: uri={sink.uri} read={rows} footer={expected}")
@@ -89,7 +66,7 @@ def _add(sink: Sink, relation: Relation, cells: dict[str, Cell], expected: int) 
         sink.reject(relation, cells)
 
 
-def _refuse_lost_nanoseconds(sink: Sink, path: Path, file: pq.ParquetFile, found: dict[str, int]) -> None:
+def _refuse_lost_nanoseconds(sink: Sink, path: Path, file: pq.ParquetFile, positions: Sequence[int]) -> None:
     """DuckDB cuts an INT96 to microseconds without a word: refuse the file if that loses anything, at any depth."""
     schema = file.schema_arrow
     leaves = [file.schema.column(i) for i in range(len(file.schema))]
@@ -97,7 +74,7 @@ def _refuse_lost_nanoseconds(sink: Sink, path: Path, file: pq.ParquetFile, found
     old = [leaf.path for leaf in leaves if leaf.physical_type == "INT96"]
     names = [
         name
-        for name in (schema.names[position] for position in found.values())
+        for name in (schema.names[position] for position in positions)
         if any(path == name or path.startswith(f"{name}.") for path in old)
     ]
     if not names:

@@ -29,8 +29,9 @@ ROW_IDS = "row_ids"
 NEXT_ROW_ID = f"nextval({quote_text(ROW_IDS)})"
 BATCH_ROWS = 20_000
 BATCH_BYTES = 16 << 20
-_BATCH = Relation("lakehouse_read_batch", raw="raw", problems=True)
+PARSED = "lakehouse_read_batch"
 """Rows that Python has parsed: an Arrow table that DuckDB finds as the variable of that name in `selected`."""
+_BATCH = Relation(PARSED, raw="raw", problems=True)
 
 
 class SourceRow(NamedTuple):
@@ -131,6 +132,7 @@ class Sink:
     def forget(self) -> None:
         """Take every row of the object out again: it could not be read after all."""
         changed(self.con, f"DELETE FROM {STAGED} WHERE _source_file = $uri", {"uri": self.uri})
+        changed(self.con, f"DELETE FROM {REJECTS} WHERE uri = $uri", {"uri": self.uri})
         self.restart()
 
     def add(self, relation: Relation, cells: Mapping[str, Cell], *, batch: pa.Table | None = None) -> int:

@@ -58,9 +58,10 @@ def files(draw: st.DrawFn, *, regular: bool) -> tuple[dict[str, Any], int, bytes
             field.replace(delimiter, "") if regular and field[:1] != '"' else field for field in fields
         )
 
-    skip = draw(st.integers(0, 2))
+    skip, header = draw(st.integers(0, 2)), draw(st.sampled_from([True, True, False]))
+    quote = draw(st.sampled_from(['"', '"', None]))
     lines = ["# exported" if i else "made by 'x'" for i in range(skip)]
-    lines += [delimiter.join(NAMES[:width]), *(record(i) for i in range(draw(st.integers(0, 6))))]
+    lines += [delimiter.join(NAMES[:width])] * header + [*(record(i) for i in range(draw(st.integers(0, 6))))]
     text = "".join(line + (end or draw(st.sampled_from(["\n", "\r\n", "\r"]))) for line in lines)
     if draw(st.booleans()):
         text = text.removesuffix("\n").removesuffix("\r")
@@ -69,11 +70,13 @@ def files(draw: st.DrawFn, *, regular: bool) -> tuple[dict[str, Any], int, bytes
         data = data.replace(b"a", b"\xff", 1)
     options = {
         "delimiter": delimiter,
+        "header": header,
+        "quote": quote,
         "skip_lines": skip,
         "null_values": draw(st.sampled_from([[""], ["", "NULL"], ["NULL"], []])),
         "quoted_empty": draw(st.sampled_from(["null", "text"])),
         "blank_lines": draw(st.sampled_from(["skip", "reject"])),
-        "escape": draw(st.sampled_from([None, '"'] if regular else [None, "\\"])),
+        "escape": draw(st.sampled_from([None, quote] if regular else [None, "\\"])),
     }
     return options, width, (b"\xef\xbb\xbf" if draw(st.integers(0, 4)) == 0 else b"") + data
 
@@ -99,12 +102,16 @@ def outcome(data: bytes, declaration: Declaration, session: Session, *, fast: bo
 
 def by_python(data: bytes, format: CsvFormat, width: int) -> tuple[list[tuple[int, list[str]]], list[int]]:
     """Good records with their first line, and the lines of the bad ones, below the header."""
-    skipped = format.skip_lines + 1
+    skipped = format.skip_lines + format.header
     text = data.decode("utf-8-sig")
     lines = text.encode().splitlines(keepends=True)[skipped:]
-    escape = None if format.escape == '"' else format.escape
+    escape = None if format.escape == format.quote else format.escape
     parser = csv.reader(
-        io.StringIO(b"".join(lines).decode(), newline=""), delimiter=format.delimiter, escapechar=escape, strict=True
+        io.StringIO(b"".join(lines).decode(), newline=""),
+        delimiter=format.delimiter,
+        quoting=csv.QUOTE_MINIMAL if format.quote else csv.QUOTE_NONE,
+        escapechar=escape,
+        strict=True,
     )
     good: list[tuple[int, list[str]]] = []
     bad: list[int] = []

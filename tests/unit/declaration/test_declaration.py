@@ -190,11 +190,6 @@ def test_mistakes_in_the_source(source: str, message: str) -> None:
         ("columns", "{id: bigint, t: date, x: {type: string, pii: true}}"),
         ("columns", "{id: bigint, t: date, x: {type: string, mixed: cast}}"),
         ("columns", "{id: bigint, t: date, x: {type: string, null_values: ['-']}}"),
-        ("source", "{uri: s3://landing/, format: {type: avro}}"),
-        ("source", "{uri: s3://landing/, format: {type: json, records_path: a.b}}"),
-        ("source", "{uri: s3://landing/, format: {type: csv, header: false}}"),
-        ("source", "{uri: s3://landing/, format: {type: csv, columns_by_position: true}}"),
-        ("source", "{uri: s3://landing/, format: {type: csv, trailer: T}}"),
         ("source", "{uri: s3://landing/, format: {type: csv}, ready: {objects: 3}}"),
         ("source", "{uri: {secret: aws:landing#uri}, format: {type: csv}}"),
     ],
@@ -208,15 +203,23 @@ def test_fields_of_later_issues(field: str, value: str) -> None:
     assert len(str(caught.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize("format", ["csv", "jsonl", "parquet"])
-def test_a_dot_in_from_is_literal_in_csv_alone(format: str) -> None:
-    source = f"{{uri: s3://landing/, format: {{type: {format}}}}}"
-    text = document(source=source, columns="{id: bigint, t: date, x: {type: int, from: a.b}}")
-    if format == "csv":
-        assert parse(text).columns[2].source_name == "a.b"
-        return
-    with pytest.raises(NotAvailable, match=r"5:55: columns\.x\.from: the nested 'a\.b' is not available yet"):
-        parse(text)
+@pytest.mark.parametrize(
+    ("format", "origin"), [("{type: csv}", ("a.b",)), ("{type: jsonl}", ("a", "b")), ("{type: orc}", ("a", "b"))]
+)
+def test_a_dot_in_from_is_literal_in_csv_alone(format: str, origin: tuple[str, ...]) -> None:
+    source = f"{{uri: s3://landing/, format: {format}}}"
+    declaration = parse(document(source=source, columns="{id: bigint, t: date, x: {type: int, from: a.b}}"))
+    assert declaration.origin(declaration.columns[2]) == origin
+
+
+def test_mistakes_in_nested_origins() -> None:
+    source = "{uri: s3://landing/, format: {type: xml, row_element: r}}"
+    columns = "{id: bigint, t: date, x: {type: string, from: a}, y: {type: int, from: a.b}, z: {type: int, from: a..}}"
+    found = mistakes(document(source=source, columns=columns))
+    assert [line.split(": ", 1)[1] for line in found] == [
+        "columns.y.from: 'a.b' lies inside 'a', which is read as a whole; keep one of them",
+        "columns.z.from: got 'a..'; expected names joined by dots",
+    ]
 
 
 def test_defaults_of_later_fields_may_be_written() -> None:

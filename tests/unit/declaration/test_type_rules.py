@@ -35,7 +35,7 @@ def test_nested_columns_of_every_format_that_has_them() -> None:
             {"source": "{uri: s3://landing/, format: {type: csv}}"},
             "columns.s.type: got struct<a: int>; a CSV field holds",
         ),
-        ({"source": JSONL}, "columns.m.type: got map<list<int>, int>; the keys of a JSON object are texts"),
+        ({"source": JSONL}, "columns.m.type: got map<list<int>, int>; names in a text file are texts"),
         (
             {"columns": "{id: bigint, t: date, s: {type: 'list<int>', from_path: x}}"},
             "a value of the path is a single one",

@@ -88,7 +88,7 @@ def test_an_empty_field_too_many_is_one_too_many(stage: Stage, surplus: bytes) -
 
 def test_header_shorter_than_all_rows_refuses_the_file(stage: Stage) -> None:
     # R04 (c)
-    with pytest.raises(UnreadableObject, match=r"more fields than the header.*header=2 records=5"):
+    with pytest.raises(UnreadableObject, match=r"more fields than the header has 2: .*records=5"):
         stage(b"id,a\n" + b"1,x,y\n" * 5, {"id": "int", "a": "string"})
 
 
@@ -281,3 +281,57 @@ def test_numbers_of_a_country_in_a_file(tmp_path: Path) -> None:
         assert (first.rows, first.rejected_lines) == ([(1, Decimal("1234.50")), (2, Decimal("99.10"))], [4])
         alone = session.stage(b"id;amt\n3;1.234\n", item=planned("s3://landing/in/day=2026-08-30/b"))
         assert alone.rows == [(3, Decimal("1234.00"))]
+
+
+def test_a_file_without_a_header_has_the_declared_columns_in_order(stage: Stage) -> None:
+    columns = {"id": "int", "day": {"type": "date", "from_path": "date"}, "v": "string"}
+    result = stage(b"# made by x\n1,a\n2,b,c\n3\n4,\n", columns, format={"header": False, "skip_lines": 1})
+    assert [(row[0], row[2]) for row in result.rows] == [(1, "a"), (4, None)]
+    assert result.lines == [2, 5]
+    assert [(line, reason) for line, _, reason, _ in result.rejects] == [
+        (3, "3 fields where 2 are declared"),
+        (4, "1 fields where 2 are declared"),
+    ]
+    with pytest.raises(UnreadableObject, match="every record has more fields than 2 are declared"):
+        stage(b"1,a,x\n2,b,x\n", columns, format={"header": False})
+
+
+def test_a_file_without_a_header_may_hold_nothing_but_its_first_lines(stage: Stage) -> None:
+    assert stage(b"# made by x\n", format={"header": False, "skip_lines": 1}).counts.read == 0
+    assert stage(b"\xef\xbb\xbf1,a\n", {"id": "int", "v": "string"}, format={"header": False}).rows == [(1, "a")]
+
+
+def test_columns_by_position_pass_over_the_names_of_the_header(stage: Stage) -> None:
+    by_position = {"columns_by_position": True}
+    columns = {"id": "int", "v": {"type": "string", "from": "x"}}
+    assert stage(b"Nr,Nr\n1,a\n", columns, format=by_position).rows == [(1, "a")]
+    with pytest.raises(UnreadableObject, match=r"another number of columns than declared: uri=.* header=3 declared=2"):
+        stage(b"Nr,Text,More\n1,a,b\n", columns, format=by_position)
+
+
+def test_without_quotes_a_quote_is_a_character(stage: Stage) -> None:
+    data = b'id,v\n1,"a\n2,b"c"\n3,""\n'
+    assert stage(data, {"id": "int", "v": "string"}, format={"quote": None}).rows == [
+        (1, '"a'),
+        (2, 'b"c"'),
+        (3, '""'),
+    ]
+
+
+@pytest.mark.parametrize("ends", [b"", b"\n", b"\r\n\r\n"])
+def test_the_trailer_counts_the_records(stage: Stage, ends: bytes) -> None:
+    trailer = {"trailer": {"starts_with": "T", "count": 2}}
+    data = b"id,v\r\n1,a\r\nx,b\r\n2,T\r\nT,3,xyz" + ends
+    result = stage(data, {"id": "int", "v": "string"}, format=trailer)
+    assert (result.rows, result.rejected_lines) == ([(1, "a"), (2, "T")], [3])
+    with pytest.raises(UnreadableObject, match=r"counts other records than there are: uri=.* trailer=4 records=3"):
+        stage(data.replace(b"T,3", b"T,4"), {"id": "int", "v": "string"}, format=trailer)
+    with pytest.raises(UnreadableObject, match=r"the trailer has no number of records: uri=.* field=2 found='3x'"):
+        stage(data.replace(b"T,3", b"T,3x"), {"id": "int", "v": "string"}, format=trailer)
+
+
+def test_a_file_without_its_trailer_was_not_sent_to_its_end(stage: Stage) -> None:
+    data = b"id,v\n1,a\n2,b\n"
+    with pytest.raises(UnreadableObject, match=r"not the declared trailer: uri=.* declared='T' found='2,b'"):
+        stage(data, format={"trailer": "T"})
+    assert stage(data + b"Total\n", format={"trailer": "T"}).rows == [("1", "a"), ("2", "b")]

@@ -1,4 +1,4 @@
-"""Which Parquet types become which declared types, and how: widening only, never a value changed. Pure.
+"""Which types of a typed file become which declared types, and how: widening only, never a value changed. Pure.
 
 Types are Arrow's, as pyarrow shows a file's schema. What is not listed is refused, at every depth of a nested type; a
 value that does not survive (nanoseconds below a microsecond, a year above 9999, a time in a DST gap) is NULL in the SQL
@@ -31,12 +31,12 @@ from lakehouse.types import ColumnType
 
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 _MANTISSA = {"float": 16, "double": 32}
-"""Bits of the widest integer of a Parquet file that a floating type holds exactly."""
+"""Bits of the widest integer of a file that a floating type holds exactly."""
 _LISTS = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view)
 
 
 @dataclass(frozen=True, slots=True)
-class ParquetFile:
+class TypedFile:
     """What the types of one file are judged by: `uri` names it in errors."""
 
     uri: str
@@ -44,7 +44,7 @@ class ParquetFile:
     ignore_unknown: bool
 
 
-def parquet_cell(column: Column, source: str, kind: pa.DataType, file: ParquetFile) -> Cell:
+def arrow_cell(column: Column, source: str, kind: pa.DataType, file: TypedFile) -> Cell:
     """The cell of a declared column over the SQL expression `source` of Arrow type `kind`.
 
     Raises UnreadableObject that names the column, or the path of the part in it, whose type is refused.
@@ -60,7 +60,7 @@ def parquet_cell(column: Column, source: str, kind: pa.DataType, file: ParquetFi
     return Cell(column, taken.value, f"{source} IS NOT NULL", f"the value does not fit a {column.type} exactly")
 
 
-def _taken(declared: ColumnType, source: str, kind: Any, file: ParquetFile, *, path: str, depth: int) -> Taken:
+def _taken(declared: ColumnType, source: str, kind: Any, file: TypedFile, *, path: str, depth: int) -> Taken:
     if types.is_null(kind):
         return Taken(f"NULL::{declared.sql}")
     if types.is_dictionary(kind):
@@ -93,7 +93,7 @@ def _taken(declared: ColumnType, source: str, kind: Any, file: ParquetFile, *, p
     return taken
 
 
-def _struct(declared: ColumnType, source: str, kind: pa.DataType, file: ParquetFile, *, path: str, depth: int) -> Taken:
+def _struct(declared: ColumnType, source: str, kind: pa.DataType, file: TypedFile, *, path: str, depth: int) -> Taken:
     names = [kind.field(i).name for i in range(kind.num_fields)]
     if len({name.lower() for name in names}) < len(names):
         raise UnreadableObject(

@@ -1,0 +1,110 @@
+"""Rows of files whose columns have types: what Parquet, ORC and Avro share. Lines are row numbers, from 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyarrow import types
+
+from lakehouse.engines.nested import field_of
+from lakehouse.errors import UnreadableObject
+from lakehouse.naming import quote_name
+from lakehouse.read.arrow_types import TypedFile, arrow_cell
+from lakehouse.read.cells import Cell, Relation
+from lakehouse.read.header import match_columns, missing_columns
+from lakehouse.read.origins import Origins, Path, origins_of
+from lakehouse.read.sink import PARSED, Sink
+
+
+class _Source(NamedTuple):
+    """SQL over the source relation, and the Arrow type of its values."""
+
+    sql: str
+    type: pa.DataType
+
+
+class Rows(NamedTuple):
+    """Some rows of a file: how many, and an array for each of `TypedColumns.positions`."""
+
+    size: int
+    arrays: Sequence[pa.Array[Any] | pa.ChunkedArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class TypedColumns:
+    """What is read of a file: the positions of its columns, which the cells take for columns `p<position>`.
+
+    `raw` is SQL of a row's text, of which it has none: the declared columns as JSON, each value as DuckDB prints it.
+    `missing` are the declared columns that the file lacks.
+    """
+
+    positions: tuple[int, ...]
+    cells: Mapping[str, Cell]
+    raw: str
+    missing: tuple[str, ...]
+
+
+def typed_columns(sink: Sink, names: Sequence[str], type_at: Callable[[int], pa.DataType]) -> TypedColumns:
+    """Match the columns of a file with the declared ones; `type_at` gives the Arrow type of the one at a position.
+
+    Raises UnreadableObject if they are not the declared ones, or for a type of which something would be lost.
+    """
+    declaration = sink.declaration
+    found = match_columns(names, declaration=declaration, uri=sink.uri)
+    roots = {names[at]: _Source(f"p{at}", type_at(at)) for at in sorted(set(found.values()))}
+    sources = _sources(sink, origins_of(declaration), roots)
+    missing = missing_columns(sources, names=names, declaration=declaration, uri=sink.uri)
+    columns = {column.name: column for column in declaration.columns}
+    file = TypedFile(sink.uri, sink.rules, declaration.unknown_columns == "ignore")
+    cells = {name: arrow_cell(columns[name], source.sql, source.type, file) for name, source in sources.items()}
+    texts = [f"{quote_name(columns[name].source_name)} := {source.sql}::VARCHAR" for name, source in sources.items()]
+    raw = f"to_json(struct_pack({', '.join(texts)}))::VARCHAR" if texts else "NULL"
+    return TypedColumns(tuple(sorted(set(found.values()))), cells, raw, missing)
+
+
+def _sources(sink: Sink, origins: Origins, roots: Mapping[str, _Source]) -> dict[str, _Source]:
+    """The sources of the declared columns that the file has, by declared name."""
+    where = f"uri={sink.uri}"
+    ignored = sink.declaration.unknown_columns == "ignore"
+    for level in origins.levels:
+        if level[0] in roots and (value := _below(roots[level[0]], level, where)):
+            names = [value.type.field(i).name for i in range(value.type.num_fields)]
+            origins.refuse_unknown(level, names, ignored=ignored, where=where)
+    found: dict[str, _Source] = {}
+    for name, path in origins.paths.items():
+        if path[0] in roots and (source := _below(roots[path[0]], path, where)):
+            found[name] = source
+    return found
+
+
+def _below(root: _Source, path: Path, where: str) -> _Source | None:
+    """The value at a path that begins with the root's name; None if the file has none there."""
+    sql, kind = root
+    for depth, name in enumerate(path[1:], start=1):
+        if not types.is_struct(kind):
+            raise UnreadableObject(
+                f"a column is declared inside a value that has no fields: "
+                f"{where} column={'.'.join(path)!r} file={kind} at={'.'.join(path[:depth])!r}"
+            )
+        if kind.get_field_index(name) < 0:
+            return None
+        sql, kind = field_of(sql, name), kind.field(name).type
+    return _Source(sql, kind)
+
+
+def add_rows(sink: Sink, columns: TypedColumns, batches: Iterable[Rows]) -> int:
+    """Put rows into the sink; returns how many there were."""
+    relation = Relation(PARSED, raw=columns.raw)
+    total = 0
+    for rows in batches:
+        arrays = {f"p{at}": array for at, array in zip(columns.positions, rows.arrays, strict=True)}
+        lines = pa.array(range(total + 1, total + rows.size + 1), pa.int64())
+        batch = pa.table({**arrays, "line": lines})
+        sink.add(relation, columns.cells, batch=batch)
+        if sink.flagged_lines(limit=1):
+            sink.reject(relation, columns.cells, batch=batch)
+        total += rows.size
+    return total
