@@ -166,3 +166,25 @@ def test_rows_of_other_objects_stay(tmp_path: Path) -> None:
         counts = con.execute("SELECT count(*) FROM staged GROUP BY _source_file ORDER BY _source_file").fetchall()
         assert counts == [(2,), (1,), (2,), (1,)]
         assert con.execute("SELECT count(*) FROM rejects").fetchall() == [(4,)]
+
+
+def test_files_without_headers(tmp_path: Path, grouped: list[int]) -> None:
+    bodies = [
+        b"1,a,1\n2,b,2\n",
+        b"\xef\xbb\xbf3,c,3\n4,d,4",
+        b"5,e,5",
+        b"6,f,6\n",
+        b"\xef\xbb\xbf7,g,7\r\n8,h,8",
+        b"9,i,9\r\n",
+    ]
+    rows, _, _ = same(tmp_path, bodies, declared(COLUMNS, format={"header": False}), items(len(bodies)))
+    assert [row[0] for row in rows] == [*range(1, 10)]
+    assert grouped == [4, 2]
+
+
+@pytest.mark.parametrize("format", [{"columns_by_position": True}, {"quote": None}])
+def test_other_ways_to_read_a_header(tmp_path: Path, grouped: list[int], format: dict[str, Any]) -> None:
+    bodies = [*BODIES.values()]
+    rows, _, _ = same(tmp_path, bodies, declared(COLUMNS, format=format), items(len(bodies)))
+    assert len(rows) > 10
+    assert sum(grouped) > 5
