@@ -38,6 +38,9 @@ DELETED_AT = "_deleted_at"
 """When a row was deleted at the source, timestamptz, NULL while it lives: the last column of a target with soft
 deletes."""
 
+RESCUED = "_rescued"
+"""Holds the columns of a file that are not declared, by name, where they are to be kept: a map of texts."""
+
 IS_DELETE = "_is_delete"
 """Marks the staged rows that delete their key; never in the target."""
 

@@ -56,6 +56,7 @@ from lakehouse.declaration.formats import BooleanWords
 from lakehouse.declaration.partition_field import PartitionField, parse_partition_field
 from lakehouse.declaration.problem import Position
 from lakehouse.declaration.source import Source
+from lakehouse.naming import RESCUED
 
 COLUMN_NAME = "\0name"
 """Where a column's name is put for validation: no field of a column can be called like this."""
@@ -196,7 +197,7 @@ class Declaration(Values):
     source: Source
     sources: Annotated[None, only(None)] = None
     columns: Annotated[tuple[Column, ...], BeforeValidator(_named_columns), Field(min_length=1)]
-    unknown_columns: Annotated[Literal["reject", "ignore"], later("add", "rescue")] = "reject"
+    unknown_columns: Annotated[Literal["reject", "ignore", "rescue"], later("add")] = "reject"
     sql: Annotated[None, only(None)] = None
     write: Literal["upsert", "snapshot", "replace_partition", "append"] = "upsert"
     key: Annotated[tuple[Text, ...], Field(min_length=1)] = ()
@@ -235,6 +236,16 @@ class Declaration(Values):
         # an invalid table has a finding of its own
         return {**data, "source": {**source, "bookmark": name if re.fullmatch(r"[A-Za-z0-9_]+", name) else "unknown"}}
 
+    @model_validator(mode="before")
+    @classmethod
+    def _rescued_column(cls, data: object) -> object:
+        """Columns that are to be rescued have one of the table's own, the last one."""
+        if not isinstance(data, dict) or data.get("unknown_columns") != "rescue":
+            return data
+        columns = data.get("columns")
+        # a column of that name has a finding of its own
+        return {**data, "columns": {**columns, RESCUED: "map<string, string>"}} if isinstance(columns, dict) else data
+
     @property
     def namespace(self) -> str:
         return self.table.rpartition(".")[0]
@@ -261,6 +272,16 @@ class Declaration(Values):
     def arrival(self) -> bool:
         """Whether rows are ordered by arrival alone: object mtime, uri and line."""
         return self.ordering == ARRIVAL
+
+    @property
+    def rescues(self) -> bool:
+        """Whether columns of a file that are not declared are kept in the column RESCUED."""
+        return self.unknown_columns == "rescue"
+
+    @property
+    def file_columns(self) -> tuple[Column, ...]:
+        """The columns whose values stand in the file under a name of their own."""
+        return tuple(c for c in self.columns if c.from_path is None and not (self.rescues and c.name == RESCUED))
 
     @property
     def keyed(self) -> bool:

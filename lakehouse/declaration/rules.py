@@ -15,7 +15,7 @@ from lakehouse.declaration.partition_field import TIME_TRANSFORMS, PartitionFiel
 from lakehouse.declaration.problem import Finding, nearest
 from lakehouse.declaration.type_rules import broken_type_rules
 from lakehouse.declaration.write_rules import broken_write_rules
-from lakehouse.naming import DELETED_AT, IS_DELETE, LINEAGE
+from lakehouse.naming import DELETED_AT, IS_DELETE, LINEAGE, RESCUED
 from lakehouse.types import ColumnType, parse_type
 
 _TIMES = ("timestamp", "timestamptz")
@@ -103,6 +103,8 @@ def _column_names(raw: _Raw) -> Iterator[Finding]:
             yield Finding(place, "the name belongs to a lineage column; choose another name", at_key=True)
         if name.lower() in (DELETED_AT, IS_DELETE):
             yield Finding(place, "the name belongs to the marks of deletes; choose another name", at_key=True)
+        if name.lower() == RESCUED:
+            yield Finding(place, "the name belongs to the rescued columns; choose another name", at_key=True)
         if name.lower() == "rowid" or name.startswith("__"):
             yield Finding(place, "the engine has such names for itself; choose another one, with `from`", at_key=True)
         if "." in name:

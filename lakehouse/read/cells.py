@@ -46,6 +46,15 @@ def missing_cell(column: Column) -> Cell:
     return Cell(column, f"NULL::{column.type.sql}")
 
 
+def rescued_cell(column: Column, texts: Mapping[str, str]) -> Cell:
+    """The column that keeps what is not declared: a map of the VARCHAR expressions `texts` by name, without NULLs."""
+    entries = [f"struct_pack(key := {quote_text(name)}, value := {texts[name]})" for name in sorted(texts)]
+    kept = f"list_filter([{', '.join(entries)}], lambda entry: entry.value IS NOT NULL)"
+    return Cell(
+        column, f"CASE WHEN coalesce({', '.join(texts.values())}) IS NOT NULL THEN map_from_entries({kept}) END"
+    )
+
+
 def rules_of(spelled: Column | Format, rules: CastRules) -> CastRules:
     """The rules with what a format, or one of its columns, says instead; a format has not all of the options."""
     own = {name: value for name in _OWN if (value := getattr(spelled, name, None)) is not None}

@@ -19,13 +19,13 @@ import duckdb
 
 from lakehouse.declaration import CsvFormat
 from lakehouse.errors import UnreadableObject
-from lakehouse.naming import quote_text
-from lakehouse.read.cells import Cell, Relation, text_cell
+from lakehouse.naming import RESCUED, quote_text
+from lakehouse.read.cells import Cell, Relation, rescued_cell, text_cell
 from lakehouse.read.csv_pieces import Piece, cut
 from lakehouse.read.csv_records import Dialect, Record, physical_lines, records
 from lakehouse.read.csv_survey import NO_NULL, Survey, survey
 from lakehouse.read.csv_trailer import cut_trailer
-from lakehouse.read.header import file_columns, match_columns, missing_columns
+from lakehouse.read.header import match_columns, missing_columns
 from lakehouse.read.local_file import scan_path, skip_bom
 from lakehouse.read.sink import RowBuffer, Sink, SourceRow, any_order, transaction
 
@@ -37,7 +37,8 @@ MAX_REFED = 200_000
 
 @dataclass(frozen=True, slots=True)
 class CsvFile:
-    """One file whose header has been read: `found` has the position of each declared column that it has.
+    """One file whose header has been read: `found` has the position of each declared column that it has, `rescued` that
+    of each other one that is to be kept.
 
     `header_lines` counts the physical lines up to the header's end, `header_line` is its first one; a file without a
     header has the declared names.
@@ -50,6 +51,7 @@ class CsvFile:
     header_line: int
     header_lines: int
     found: dict[str, int]
+    rescued: dict[str, int]
 
     @property
     def expected(self) -> str:
@@ -85,7 +87,7 @@ def read_csv(sink: Sink, path: Path, format: CsvFormat) -> tuple[str, ...]:
 def open_header(sink: Sink, path: Path, format: CsvFormat) -> CsvFile:
     """Read the header, if there is one, and match it. Raises UnreadableObject if it is not the declared one."""
     dialect = dialect_of(format)
-    declared = tuple(column.source_name for column in file_columns(sink.declaration))
+    declared = tuple(column.source_name for column in sink.declaration.file_columns)
     names, line, lines = declared, format.skip_lines, format.skip_lines
     if format.header:
         header = _header(path, format, dialect, uri=sink.uri)
@@ -101,6 +103,7 @@ def open_header(sink: Sink, path: Path, format: CsvFormat) -> CsvFile:
             )
     if format.columns_by_position:
         names = declared
+    matched = match_columns(names, declaration=sink.declaration, uri=sink.uri)
     return CsvFile(
         path=path,
         format=format,
@@ -108,7 +111,8 @@ def open_header(sink: Sink, path: Path, format: CsvFormat) -> CsvFile:
         names=names,
         header_line=line,
         header_lines=lines,
-        found=match_columns(names, declaration=sink.declaration, uri=sink.uri),
+        found=matched.found,
+        rescued=matched.rescued,
     )
 
 
@@ -145,14 +149,17 @@ def _data(binary: BinaryIO, dialect: Dialect, skipped_lines: int, *, blanks: boo
     return below if blanks else (record for record in below if record.fields or record.problem)
 
 
-def text_cells(sink: Sink, file: CsvFile, positions: dict[str, int]) -> dict[str, Cell]:
-    """Cells over text columns `c<position>`."""
+def text_cells(sink: Sink, file: CsvFile, found: dict[str, int], rescued: dict[str, int]) -> dict[str, Cell]:
+    """Cells over text columns `c<position>`; positions as in CsvFile."""
     blank_is_null = "" in file.format.null_values
     columns = {column.name: column for column in sink.declaration.columns}
-    return {
+    cells = {
         name: text_cell(columns[name], f"c{position}", rules=sink.rules, blank_is_null=blank_is_null)
-        for name, position in positions.items()
+        for name, position in found.items()
     }
+    if rescued:
+        cells[RESCUED] = rescued_cell(columns[RESCUED], {name: f"c{position}" for name, position in rescued.items()})
+    return cells
 
 
 def _read_by_the_letter(sink: Sink, file: CsvFile) -> None:
@@ -167,9 +174,10 @@ def _feed(
     sink: Sink, file: CsvFile, data: Iterable[Record], suspects: Collection[str] | None = None
 ) -> tuple[int, int]:
     """Put records into the sink; returns how many were not blank and how many of those had too many fields."""
-    order = {name: i for i, name in enumerate(file.found)}
-    positions = list(file.found.values())
-    buffer = RowBuffer(sink, text_cells(sink, file, order), width=len(positions), suspects=suspects)
+    positions = [*file.found.values(), *file.rescued.values()]
+    found = {name: i for i, name in enumerate(file.found)}
+    rescued = {name: i for i, name in enumerate(file.rescued, start=len(found))}
+    buffer = RowBuffer(sink, text_cells(sink, file, found, rescued), width=len(positions), suspects=suspects)
     width = len(file.names)
     total = too_wide = 0
     for record in data:
@@ -207,7 +215,7 @@ def _read_fast(sink: Sink, file: CsvFile, regular: Survey) -> bool:
         ):
             # cast above the union: a wide statement takes long to plan
             scans = " UNION ALL ".join(_numbered(sink, file, regular, piece) for piece in pieces)
-            rows = sink.add(Relation(f"({scans})"), text_cells(sink, file, file.found))
+            rows = sink.add(Relation(f"({scans})"), text_cells(sink, file, file.found, file.rescued))
             flagged = sink.flagged_lines(limit=MAX_REFED + 1)
             if rows != regular.records - file.header_lines or len(flagged) > MAX_REFED:
                 raise _NotForDuckDB
@@ -259,16 +267,16 @@ def scan(file: CsvFile, path: Path, columns: Sequence[str], *, skip: int) -> str
 
 
 def texts(sink: Sink, file: CsvFile) -> list[str]:
-    """The columns of a scan that are declared, each with the texts that mean NULL made NULL."""
-    return [_text(sink, file, name, position) for name, position in file.found.items()]
-
-
-def _text(sink: Sink, file: CsvFile, name: str, position: int) -> str:
-    """A column of the scan with the texts that mean NULL made NULL."""
-    column, nulls = f"c{position}", file.dialect.nulls
+    """The columns of a scan that are read, each with the texts that mean NULL made NULL."""
     kinds = {column.name: column.type.name for column in sink.declaration.columns}
+    found = [_text(file, position, kinds[name]) for name, position in file.found.items()]
+    return [*found, *(_text(file, position, "string") for position in file.rescued.values())]
+
+
+def _text(file: CsvFile, position: int, kind: str) -> str:
+    column, nulls = f"c{position}", file.dialect.nulls
     # an empty text is no value of any other type anyhow
-    if not nulls or (nulls == {""} and kinds[name] != "string"):
+    if not nulls or (nulls == {""} and kind != "string"):
         return column
     listed = ", ".join(quote_text(text) for text in sorted(nulls))
     return f"CASE WHEN {column} IN ({listed}) THEN NULL ELSE {column} END AS {column}"

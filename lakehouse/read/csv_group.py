@@ -112,7 +112,7 @@ def _insert(con: duckdb.DuckDBPyConnection, files: Sequence[SmallFile], path: Pa
         f"(SELECT {listed}, uri, mtime, day FROM (SELECT *, row_number() OVER () AS place FROM {rows}) AS lines "
         f"JOIN lakehouse_read_batch AS files USING ({_NUMBERED}) WHERE place > before AND place <= before + records)"
     )
-    projection = first.sink.project(relation, text_cells(first.sink, first.file, first.file.found))
+    projection = first.sink.project(relation, text_cells(first.sink, first.file, first.file.found, first.file.rescued))
     return changed(
         con,
         f"INSERT INTO {STAGED} SELECT {projection.values}, uri, "

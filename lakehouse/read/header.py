@@ -7,14 +7,10 @@ unknown column: ignoring it would load NULLs.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 
 from lakehouse.declaration import Column, Declaration
 from lakehouse.errors import UnreadableObject
-
-
-def file_columns(declaration: Declaration) -> tuple[Column, ...]:
-    """The declared columns whose values are in the file."""
-    return tuple(column for column in declaration.columns if column.from_path is None)
 
 
 def must_have_value(column: Column, declaration: Declaration) -> bool:
@@ -22,17 +18,25 @@ def must_have_value(column: Column, declaration: Declaration) -> bool:
     return column.required or (column.name in declaration.key and declaration.write != "append")
 
 
-def match_columns(names: Sequence[str], *, declaration: Declaration, uri: str) -> dict[str, int]:
-    """Position in `names` of every declared column that the file has, by the column's declared name.
+class Matched(NamedTuple):
+    """Positions of columns in a file: of the declared ones, by declared name, and of those that are to be rescued."""
 
-    Raises UnreadableObject for names equal but for case, unknown names (unless ignored) and a path column that the
-    file has too.
+    found: dict[str, int]
+    rescued: dict[str, int]
+
+
+def match_columns(names: Sequence[str], *, declaration: Declaration, uri: str) -> Matched:
+    """Where the columns of a file with these names are.
+
+    Raises UnreadableObject for names equal but for case, unknown names (unless ignored or rescued) and a path column
+    that the file has too.
     """
     _refuse_doubles(names, uri)
-    refuse_unknown(names, declaration=declaration, where=f"uri={uri}")
+    unknown = unknown_names(names, declaration=declaration, where=f"uri={uri}")
     positions = {name: position for position, name in enumerate(names)}
-    origins = {column.name: declaration.origin(column)[0] for column in file_columns(declaration)}
-    return {name: positions[origin] for name, origin in origins.items() if origin in positions}
+    origins = {column.name: declaration.origin(column)[0] for column in declaration.file_columns}
+    found = {name: positions[origin] for name, origin in origins.items() if origin in positions}
+    return Matched(found, {name: positions[name] for name in unknown})
 
 
 def missing_columns(
@@ -43,7 +47,7 @@ def missing_columns(
     Raises UnreadableObject, with the `names` of the file, if one of them is a key, required or order column: without
     order, no row of the file wins.
     """
-    missing = [column for column in file_columns(declaration) if column.name not in found]
+    missing = [column for column in declaration.file_columns if column.name not in found]
     needed = [
         column.source_name
         for column in missing
@@ -54,12 +58,12 @@ def missing_columns(
     return tuple(column.name for column in missing)
 
 
-def refuse_unknown(names: Iterable[str], *, declaration: Declaration, where: str) -> None:
-    """Raise UnreadableObject if a name is not declared and the declaration does not ignore unknown columns.
+def unknown_names(names: Iterable[str], *, declaration: Declaration, where: str) -> list[str]:
+    """The names that are not declared and to be rescued; none if such are ignored.
 
-    `where` says which file and line: `uri=… line=…`.
+    Raises UnreadableObject if they are neither. `where` says which file and line: `uri=… line=…`.
     """
-    declared = dict.fromkeys(declaration.origin(column)[0] for column in file_columns(declaration))
+    declared = dict.fromkeys(declaration.origin(column)[0] for column in declaration.file_columns)
     alike = {_plain(name): name for name in declared}
     unknown = [name for name in names if name not in declared]
     for name in unknown:
@@ -69,7 +73,9 @@ def refuse_unknown(names: Iterable[str], *, declaration: Declaration, where: str
                 f"{where} column={name!r} declared={near!r}"
             )
     if not unknown or declaration.unknown_columns == "ignore":
-        return
+        return []
+    if declaration.rescues:
+        return unknown
     in_path = {column.name for column in declaration.columns if column.from_path is not None}
     if both := [name for name in unknown if name in in_path]:
         raise UnreadableObject(f"the file has columns that come from its path: {where} columns={_listed(both)}")

@@ -82,6 +82,12 @@ class Shaper:
         }
 
 
+def shaped_map(texts: Mapping[str, str]) -> str | None:
+    """A map of texts as `Shaper.shaped` writes one; None if it is empty."""
+    entries = [{"key": key, "value": value} for key, value in texts.items()]
+    return json.dumps(entries, ensure_ascii=False) if entries else None
+
+
 def json_kind(value: object) -> str:
     """What a JSON value is, in words."""
     match value:

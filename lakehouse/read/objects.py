@@ -5,13 +5,15 @@ Values are `str`, `Number`, `bool`, None, lists and dicts. Never parses a file.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lakehouse.declaration import Column
+from lakehouse.naming import RESCUED
 from lakehouse.read.cells import text_cell
-from lakehouse.read.header import missing_columns, refuse_unknown
-from lakehouse.read.json_nested import JsonMisfit, Shaper, json_kind, shaped_cell
+from lakehouse.read.header import missing_columns, unknown_names
+from lakehouse.read.json_nested import JsonMisfit, Shaper, json_kind, shaped_cell, shaped_map
 from lakehouse.read.origins import Path, origins_of
 from lakehouse.read.sink import RowBuffer, Sink, SourceRow
 from lakehouse.types import ColumnType
@@ -49,7 +51,11 @@ class ObjectRows:
             )
             for i, column in enumerate(self._columns)
         }
-        self._buffer = RowBuffer(sink, cells, width=len(self._columns))
+        self._rescues = sink.declaration.rescues
+        if self._rescues:
+            (column,) = (column for column in sink.declaration.columns if column.name == RESCUED)
+            cells[RESCUED] = shaped_cell(column, f"c{len(self._columns)}", rules=sink.rules, blank_is_null=False)
+        self._buffer = RowBuffer(sink, cells, width=len(self._columns) + self._rescues)
 
     def missing(self) -> tuple[str, ...]:
         """The declared columns that no object had; none if there was no object, for then nothing is known.
@@ -64,22 +70,21 @@ class ObjectRows:
     def add(self, line: int, shown: bytes, found: Mapping[str, Any]) -> None:
         """Take an object that begins on `line` and was written as `shown`.
 
-        Raises UnreadableObject for a name that is not declared, unless such are ignored.
+        Raises UnreadableObject for a name that is not declared, unless such are ignored or rescued.
         """
+        rescued: dict[str, Any] = {}
         if not found.keys() <= self._known:
-            unknown = found.keys() - self._known
-            refuse_unknown(
-                [name for name in found if name in unknown],
-                declaration=self._sink.declaration,
-                where=self._where(line),
-            )
+            unknown = [name for name in found if name not in self._known]
+            kept = unknown_names(unknown, declaration=self._sink.declaration, where=self._where(line))
+            rescued = {name: found[name] for name in sorted(kept)}
         for level in self._origins.levels:
             if isinstance(value := _at(found, level), dict):
                 self._origins.refuse_unknown(level, value, ignored=self._ignored, where=self._where(line))
         self._objects = True
         if self._unfound:
             self._unfound = {name: path for name, path in self._unfound.items() if _at(found, path) is _ABSENT}
-        self._buffer.append(self._row(line, shown, found))
+        row = self._row(line, shown, found)
+        self._buffer.append(self._with_rescued(row, rescued) if self._rescues else row)
 
     def condemn(self, line: int, shown: bytes, problem: str) -> None:
         """Take a record that is no object."""
@@ -115,6 +120,14 @@ class ObjectRows:
         reason = "; ".join(f"{name}: {problem}" for name, problem in problems)
         return SourceRow(line, shown, texts, reason, tuple(name for name, _ in problems))
 
+    def _with_rescued(self, row: SourceRow, rescued: Mapping[str, Any]) -> SourceRow:
+        texts = {name: text for name, value in rescued.items() if (text := written(value)) is not None}
+        unfit = next((problem for text in (*texts, *texts.values()) if (problem := _unfit(text))), None)
+        if unfit:
+            problem = "; ".join(filter(None, (row.problem, f"{RESCUED}: {unfit}")))
+            return SourceRow(row.line, row.raw, [*row.texts, None], problem, (*(row.problem_columns or ()), RESCUED))
+        return row._replace(texts=[*row.texts, shaped_map(texts)])
+
     def _text(self, line: int, value: object, column: Column) -> tuple[str | None, str | None]:
         """The text of a column's value, or what is wrong with it."""
         if value is _ABSENT:
@@ -148,6 +161,23 @@ class ObjectRows:
                 return "true" if value else "false", None
             case _:
                 return None, f"{json_kind(value)} where a single value is declared"
+
+
+def written(value: object) -> str | None:
+    """A value as text: a text as it is, all others as JSON, numbers as they were written."""
+    return value if value is None or isinstance(value, str) else _as_json(value)
+
+
+def _as_json(value: object) -> str:
+    match value:
+        case Number():
+            return value
+        case dict():
+            return f"{{{', '.join(f'{json.dumps(name)}: {_as_json(part)}' for name, part in value.items())}}}"
+        case list():
+            return f"[{', '.join(map(_as_json, value))}]"
+        case _:
+            return json.dumps(value)
 
 
 _ABSENT = object()

@@ -40,7 +40,7 @@ class Origins:
 
 def origins_of(declaration: Declaration) -> Origins:
     """The origins of the columns that come from a file of the declared format."""
-    columns = {column.name: column for column in declaration.columns if column.from_path is None}
+    columns = {column.name: column for column in declaration.file_columns}
     paths = {name: declaration.origin(column) for name, column in columns.items()}
     levels: dict[Path, set[str]] = {}
     for path in paths.values():

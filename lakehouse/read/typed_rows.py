@@ -11,9 +11,9 @@ from pyarrow import types
 
 from lakehouse.engines.nested import field_of
 from lakehouse.errors import UnreadableObject
-from lakehouse.naming import quote_name
+from lakehouse.naming import RESCUED, quote_name
 from lakehouse.read.arrow_types import TypedFile, arrow_cell
-from lakehouse.read.cells import Cell, Relation
+from lakehouse.read.cells import Cell, Relation, rescued_cell
 from lakehouse.read.header import match_columns, missing_columns
 from lakehouse.read.origins import Origins, Path, origins_of
 from lakehouse.read.sink import PARSED, Sink
@@ -53,16 +53,23 @@ def typed_columns(sink: Sink, names: Sequence[str], type_at: Callable[[int], pa.
     Raises UnreadableObject if they are not the declared ones, or for a type of which something would be lost.
     """
     declaration = sink.declaration
-    found = match_columns(names, declaration=declaration, uri=sink.uri)
+    found, rescued = match_columns(names, declaration=declaration, uri=sink.uri)
     roots = {names[at]: _Source(f"p{at}", type_at(at)) for at in sorted(set(found.values()))}
     sources = _sources(sink, origins_of(declaration), roots)
     missing = missing_columns(sources, names=names, declaration=declaration, uri=sink.uri)
     columns = {column.name: column for column in declaration.columns}
     file = TypedFile(sink.uri, sink.rules, declaration.unknown_columns == "ignore")
     cells = {name: arrow_cell(columns[name], source.sql, source.type, file) for name, source in sources.items()}
+    if rescued:
+        cells[RESCUED] = rescued_cell(columns[RESCUED], {n: _text(f"p{at}", type_at(at)) for n, at in rescued.items()})
     texts = [f"{quote_name(columns[name].source_name)} := {source.sql}::VARCHAR" for name, source in sources.items()]
     raw = f"to_json(struct_pack({', '.join(texts)}))::VARCHAR" if texts else "NULL"
-    return TypedColumns(tuple(sorted(set(found.values()))), cells, raw, missing)
+    return TypedColumns(tuple(sorted({*found.values(), *rescued.values()})), cells, raw, missing)
+
+
+def _text(source: str, kind: pa.DataType) -> str:
+    """SQL of a value's text: nested ones as JSON, others as DuckDB prints them."""
+    return f"to_json({source})::VARCHAR" if types.is_nested(kind) else f"{source}::VARCHAR"
 
 
 def _sources(sink: Sink, origins: Origins, roots: Mapping[str, _Source]) -> dict[str, _Source]:

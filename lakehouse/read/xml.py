@@ -86,6 +86,19 @@ def _shaped(elements: Sequence[_Element], kind: ColumnType, *, ignored: bool) ->
     return _value(elements[0], kind, ignored=ignored)
 
 
+def _free(elements: Sequence[_Element]) -> Any:
+    """Elements of which no type says how they are shaped."""
+    values = [
+        {f"_{n}": text for n, text in e.attributes.items()}
+        | {name: _free(children) for name, children in e.children.items()}
+        | ({_TEXT: e.text} if e.text.strip() else {})
+        if e.children or e.attributes
+        else e.text
+        for e in elements
+    ]
+    return values if len(values) > 1 else values[0]
+
+
 def _value(element: _Element, kind: ColumnType, *, ignored: bool) -> Any:
     if element.attributes.get(_NIL) in ("true", "1"):
         return None
@@ -106,6 +119,7 @@ class _Document:
         self._uri, self._rows, self._format = sink.uri, rows, format
         self._types = origins_of(sink.declaration).types()
         self._ignored = sink.declaration.unknown_columns == "ignore"
+        self._rescues = sink.declaration.rescues
         # what the file is written in was decided before: it is UTF-8 by now
         parser = self._parser = expat.ParserCreate(encoding="utf-8")
         parser.XmlDeclHandler = self._declared
@@ -215,6 +229,8 @@ class _Document:
             return
         try:
             found = element.fields(self._types.get, ignored=self._ignored)
+            if self._rescues:
+                found |= {n: _free(e) for n, e in element.children.items() if n not in self._types}
         except _Misfit as misfit:
             self._rows.condemn(self._line, raw, str(misfit))
             return

@@ -230,3 +230,16 @@ def test_a_declared_location_is_the_place_of_a_new_table_only(local: Lake, tmp_p
     declare(lake, ("  key: [order_id]", f"  location: {place}2\n  key: [order_id]"))
     receipt = lake.load()
     assert receipt.exit_code == 2 and f"the table is at {place}" in receipt.error
+
+
+def test_columns_that_nobody_declared_are_rescued(lake: Lake) -> None:
+    declare(lake, ("  key: [order_id]", "  unknown_columns: rescue\n  key: [order_id]"))
+    lake.put(DAY_1, "a.csv", csv(order(1), order(2)))
+    lake.put(DAY_1, "b.csv", with_n(order(3) + ",7", order(4) + ","))
+    assert lake.load().rows.inserted == 4
+    assert column(lake, "_rescued") == {1: None, 2: None, 3: [("n", "7")], 4: None}
+    lake.put(DAY_1, "c.csv", with_n(order(1, "5.00", 9) + ",8", order(3) + ",7"))
+    receipt = lake.load()
+    assert (receipt.rows.updated, receipt.rows.unchanged) == (1, 1)
+    assert column(lake, "_rescued") == {1: [("n", "8")], 2: None, 3: [("n", "7")], 4: None}
+    assert lake.differences(reread=True) == []

@@ -184,7 +184,6 @@ def test_mistakes_in_the_source(source: str, message: str) -> None:
     [
         ("sql", "x.sql"),
         ("unknown_columns", "add"),
-        ("unknown_columns", "rescue"),
         ("engine", "spark"),
         ("sources", "[{uri: s3://landing/a/}]"),
         ("columns", "{id: bigint, t: date, x: {type: string, pii: true}}"),
@@ -210,6 +209,14 @@ def test_a_dot_in_from_is_literal_in_csv_alone(format: str, origin: tuple[str, .
     source = f"{{uri: s3://landing/, format: {format}}}"
     declaration = parse(document(source=source, columns="{id: bigint, t: date, x: {type: int, from: a.b}}"))
     assert declaration.origin(declaration.columns[2]) == origin
+
+
+def test_rescued_columns_have_a_column_of_their_own() -> None:
+    declaration = parse(document(unknown_columns="rescue"))
+    assert str(declaration.columns[-1].type) == "map<string, string>"
+    assert [c.name for c in declaration.columns] == [*(c.name for c in parse(document()).columns), "_rescued"]
+    (found,) = mistakes(document(unknown_columns="rescue", columns="{id: bigint, t: date, _rescued: string}"))
+    assert "columns._rescued: the name belongs to the rescued columns; choose another name" in found
 
 
 def test_mistakes_in_nested_origins() -> None:
