@@ -7,6 +7,7 @@ is left, and reports also when it fails. `plan_load` makes the same plan and exe
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -106,14 +107,10 @@ class _Load:
 
     def run(self) -> None:
         """List once, then plan and commit batch after batch on whatever the bookmark is by then."""
-        listing, now = self._discover()
-        full_since: int | None = None
+        listing, now, position = self._begin()
+        full_since = position.bookmark.version
         while True:
             with self._watch.step("plan"):
-                position = find_position(self._declaration, self._services)
-                if full_since is None:
-                    full_since = position.bookmark.version
-                    self._tell_of_others(position)
                 plan = _plan(
                     self._declaration,
                     self._request,
@@ -134,7 +131,19 @@ class _Load:
             if result.changed or result.state is State.CONFLICT:
                 self._try_again(result)
                 listing, now = self._discover()
+            with self._watch.step("plan"):
+                position = find_position(self._declaration, self._services)
         self._finish(position.target)
+
+    def _begin(self) -> tuple[Sequence[LandingObject], datetime, Position]:
+        """List the objects and look up the bookmark at the same time: under the lease nobody moves it."""
+        with ThreadPoolExecutor(1, thread_name_prefix="position") as beside:
+            found = beside.submit(find_position, self._declaration, self._services)
+            listing, now = self._discover()
+            with self._watch.step("plan"):
+                position = found.result()
+                self._tell_of_others(position)
+        return listing, now, position
 
     def _tell(self, progress: Progress) -> None:
         """Progress goes to whoever watches; a new step also into the lease, where `status` and a crash leave it."""
