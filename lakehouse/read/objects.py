@@ -42,7 +42,7 @@ class ObjectRows:
         # values of these types are their own text, unless a number is to become bytes
         types = {column.type.name for column in self._columns}
         self._easy = frozenset({str, type(None)} if types & _BYTES else {str, type(None), Number})
-        if any(column.type.nested for column in self._columns) or self._origins.levels:
+        if any(column.type.nested for column in self._columns) or any(len(p) > 1 for p in self._unfound.values()):
             self._easy = frozenset()
         self._shaper = Shaper(self._single, ignore_unknown=self._ignored)
         cells = {
@@ -121,8 +121,11 @@ class ObjectRows:
         return SourceRow(line, shown, texts, reason, tuple(name for name, _ in problems))
 
     def _with_rescued(self, row: SourceRow, rescued: Mapping[str, Any]) -> SourceRow:
-        texts = {name: text for name, value in rescued.items() if (text := written(value)) is not None}
-        unfit = next((problem for text in (*texts, *texts.values()) if (problem := _unfit(text))), None)
+        try:
+            texts = {name: text for name, value in rescued.items() if (text := written(value)) is not None}
+            unfit = next((problem for text in (*texts, *texts.values()) if (problem := _unfit(text))), None)
+        except RecursionError:
+            unfit = "a value nested too deeply"
         if unfit:
             problem = "; ".join(filter(None, (row.problem, f"{RESCUED}: {unfit}")))
             return SourceRow(row.line, row.raw, [*row.texts, None], problem, (*(row.problem_columns or ()), RESCUED))

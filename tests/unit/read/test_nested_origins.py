@@ -126,6 +126,15 @@ def test_a_path_through_a_single_value(tmp_path: Path, kind: str) -> None:
             assert reasons == ["name: a JSON text at c where an object is declared"] * 2
 
 
+def test_a_text_read_whole_has_no_parts(tmp_path: Path) -> None:
+    columns = {"n": "long", "c": "string", "name": {"type": "string", "from": "c.name"}}
+    with duckdb.connect() as con:
+        staging = Staging(con, tmp_path, declared(columns, format={"type": "jsonl"}, key=["n"]))
+        result = staging.stage(b'{"n": 1, "c": "x"}\n{"n": 2, "c": null}\n')
+        assert result.rows == [(2, None, None)]
+        assert [reason for _, _, reason, _ in result.rejects] == ["name: a JSON text at c where an object is declared"]
+
+
 def test_a_value_may_be_read_whole_and_in_part(tmp_path: Path) -> None:
     columns = COLUMNS | {"c": "struct<k: struct<id: long>, name: string>"}
     with duckdb.connect() as con:

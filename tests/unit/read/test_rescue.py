@@ -144,8 +144,10 @@ def test_other_values_are_kept_as_texts(tmp_path: Path) -> None:
 def test_a_text_that_no_column_holds_is_a_reject(tmp_path: Path) -> None:
     with duckdb.connect() as con:
         staging = Staging(con, tmp_path, declared(format={"type": "jsonl"}, unknown_columns="rescue"))
-        result = staging.stage(b'{"id": "a", "x": "\\ud800"}\n{"id": "b", "x": "y"}\n')
+        deep = b'{"id": "c", "x": ' + b"[" * 700 + b"]" * 700 + b"}"
+        result = staging.stage(b'{"id": "a", "x": "\\ud800"}\n{"id": "b", "x": "y"}\n' + deep)
         assert [row[0] for row in result.rows] == ["b"]
         assert [(line, column, reason) for line, column, reason, _ in result.rejects] == [
-            (1, "_rescued", "_rescued: half a surrogate pair in the text")
+            (1, "_rescued", "_rescued: half a surrogate pair in the text"),
+            (3, "_rescued", "_rescued: a value nested too deeply"),
         ]
