@@ -344,6 +344,7 @@ class BatchReceipt:
 class Receipt:
     """What a load reports, also on failure. `seconds` maps a step's name to wall-clock seconds.
 
+    `bookmark_version` is None if the load failed before it could read the bookmark.
     `table_rows` counts the rows of the whole table after the load, from its manifests; None if that is not known.
     `merge_rule` is the rule by which files with dead rows were rewritten or left with position deletes.
     """
@@ -352,7 +353,7 @@ class Receipt:
     context: str
     run_id: str
     state: State
-    bookmark_version: int
+    bookmark_version: int | None
     snapshot_id: int | None
     declaration: str
     next: str

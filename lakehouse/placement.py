@@ -27,6 +27,9 @@ class Placement:
     ignored: str = ""
 
 
+EMPTY = "empty: 0 bytes"
+
+
 def place(obj: LandingObject, *, source: Source, controls: frozenset[str]) -> Placement:
     """Name the landing date, and the reason if the object is never read; the first reason that holds is given.
 
@@ -78,7 +81,7 @@ def _ignored(obj: LandingObject, day: date | None, rest: str, *, source: Source,
     if not _matches(day, rest, source=source):
         return f"does not match files={source.files}"
     if obj.size == 0:
-        return "empty: 0 bytes"
+        return EMPTY
     if source.landing and day is None:
         return f"no landing date in the path: partition={source.partition}"
     return ""

@@ -26,7 +26,7 @@ from lakehouse.model import (
     SeenObject,
     Window,
 )
-from lakehouse.placement import control_uris, is_marker, landing_date, place
+from lakehouse.placement import EMPTY, control_uris, is_marker, landing_date, place
 from lakehouse.whole_dates import DatePlan, cut_dates, plan_dates
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _by_key(listing: Sequence[LandingObject]) -> list[LandingObject]:
 def _classify(obj: LandingObject, request: _Request) -> ObjectDecision:
     placement = place(obj, source=request.declaration.source, controls=request.controls)
     day = placement.landing_date
-    if placement.ignored:
+    if placement.ignored and not (placement.ignored == EMPTY and _was_read(obj, request)):
         return ObjectDecision(obj, day, Decision.IGNORED, placement.ignored)
     if day is not None and (outside := _outside(day, request)):
         return ObjectDecision(obj, day, Decision.OUTSIDE_WINDOW, outside)
@@ -174,6 +174,13 @@ def _classify(obj: LandingObject, request: _Request) -> ObjectDecision:
         decision = Decision.DEFERRED
         reason = f"too young: settle_seconds={request.declaration.source.settle_seconds} until {settles.isoformat()}"
     return ObjectDecision(obj, day, decision, reason)
+
+
+def _was_read(obj: LandingObject, request: _Request) -> bool:
+    """Whether a batch took rows from the object before it was emptied, or has refused it as it is now: then its rows
+    are in the table, and an upload that was cut off must not look like a day without rows."""
+    known = request.seen.get(obj.uri)
+    return known is not None and (known.decision is Decision.CONSUMED or known.object.identity == obj.identity)
 
 
 def _outside(day: date, request: _Request) -> str:

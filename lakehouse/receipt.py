@@ -44,7 +44,7 @@ class ReceiptBuilder:
         self._failed: dict[str, ObjectDecision] = {}
         self._failure = ""
         self._error: LakehouseError | None = None
-        self._version = 0
+        self._version: int | None = None
         self._snapshot_id: int | None = None
         self._table_rows: int | None = None
         self._ledger = "ok"

@@ -76,6 +76,11 @@ def make_object_plain(path: Path, *, item: ObjectDecision, declaration: Declarat
     Raises UnreadableObject if that cannot be done.
     """
     format = declaration.source.format
+    if not item.object.size and not path.stat().st_size:
+        raise UnreadableObject(
+            f"the object had rows and was overwritten by an empty one: uri={item.object.uri} bytes=0; "
+            "land a file with a header alone to say that it has no rows"
+        )
     make_plain(path, uri=item.object.uri, encoding=getattr(format, "encoding", None))
 
 

@@ -159,11 +159,12 @@ def _unfinished(plan: Plan) -> list[str]:
 
 def print_receipt(receipt: Receipt) -> None:
     """The receipt for people: state first, then what it counted."""
+    version = receipt.bookmark_version
     print_pairs(
         {
             "table": receipt.table,
             "state": receipt.state.value,
-            "bookmark": f"{receipt.context} version {receipt.bookmark_version}",
+            "bookmark": f"{receipt.context} version {'-' if version is None else version}",
             "snapshot": receipt.snapshot_id,
             "batches": ", ".join(b.batch_id for b in receipt.batches) or "-",
             "objects": ", ".join(f"{n} {name}" for name, n in receipt.objects.items()),

@@ -40,7 +40,11 @@ def _none_if_empty(value: object) -> object:
 
 
 def _as_mapping(value: object) -> object:
-    return {"starts_with": value} if isinstance(value, str) else value
+    if isinstance(value, str):
+        return {"starts_with": value}
+    if not isinstance(value, (dict, Trailer)):
+        raise ValueError("expected how the last line begins, such as TRL, or {starts_with: TRL, count: 2}")
+    return value
 
 
 class Trailer(Values):

@@ -162,7 +162,7 @@ def _warn_if_dagster_is_ahead(context: dg.AssetExecutionContext, receipt: Receip
     """Dagster's copy and the table can differ, after a rollback for example: the table wins, the difference is told."""
     known = last_materialization(context.instance, context.asset_key, None)
     version = read_bookmark_version(known.metadata) if known else 0
-    if version > receipt.bookmark_version and not receipt.error:
+    if not receipt.error and receipt.bookmark_version is not None and version > receipt.bookmark_version:
         context.log.warning(
             f"Dagster remembers bookmark_version={version}, the table stands at {receipt.bookmark_version}: "
             f"the table was set back or replaced, and the table is what counts"

@@ -61,11 +61,16 @@ def load_metadata(receipt: Receipt) -> Metadata:
     return {**_table_rows(receipt), **_counts("rows", receipt.rows.as_dict()), **position_metadata(receipt)}
 
 
+def _version(receipt: Receipt) -> Metadata:
+    version = receipt.bookmark_version
+    return {} if version is None else {BOOKMARK_VERSION: dg.MetadataValue.int(version)}
+
+
 def position_metadata(receipt: Receipt) -> Metadata:
     """What a load reports that is no count of rows: true of every date that it read."""
     metadata: Metadata = {
         STATE: dg.MetadataValue.text(receipt.state.value),
-        BOOKMARK_VERSION: dg.MetadataValue.int(receipt.bookmark_version),
+        **_version(receipt),
         # 64 bits: more than JavaScript's numbers hold
         SNAPSHOT_ID: dg.MetadataValue.text(str(receipt.snapshot_id or "")),
         "context": dg.MetadataValue.text(receipt.context),

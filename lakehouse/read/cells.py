@@ -65,10 +65,14 @@ def rules_of(spelled: Column | Format, rules: CastRules) -> CastRules:
 
 def text_cell(column: Column, text: str, *, rules: CastRules, blank_is_null: bool) -> Cell:
     """A column whose source is the VARCHAR expression `text`; blanks alone are no value for other types than text."""
-    given = "false"
-    if column.type.name != "string":
-        given = f"trim({text}, {BLANKS}) <> ''" if blank_is_null else f"{text} IS NOT NULL"
-    return Cell(column, cast(column.type, text, rules_of(column, rules)), given, f"not a valid {column.type}")
+    value = cast(column.type, text, rules_of(column, rules))
+    if column.type.name == "string":
+        return Cell(column, value)
+    given = f"trim({text}, {BLANKS}) <> ''" if blank_is_null else f"{text} IS NOT NULL"
+    if column.type.name == "binary" and blank_is_null:
+        # no other type has a value that is written as nothing
+        value = f"CASE WHEN {given} THEN {value} END"
+    return Cell(column, value, given, f"not a valid {column.type}")
 
 
 @dataclass(frozen=True, slots=True)

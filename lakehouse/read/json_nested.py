@@ -148,4 +148,6 @@ def _taken(kind: ColumnType, source: str, *, rules: CastRules, blank_is_null: bo
         case _:
             absent = f"coalesce(trim({source}, {BLANKS}) = '', true)" if blank_is_null else f"{source} IS NULL"
             single = cast(kind, source, rules)
+            if kind.name == "binary" and blank_is_null:
+                single = f"CASE WHEN NOT {absent} THEN {single} END"
             return Taken(single, f"({absent} OR ({single}) IS NOT NULL)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -122,5 +123,5 @@ def _judge(sink: Sink, path: Path, error: duckdb.Error) -> NoReturn:
 def _broken(sink: Sink, error: Exception) -> UnreadableObject:
     if isinstance(error, OSError) and error.errno:
         raise error
-    reason = " ".join(str(error).split())[:200].lower()
+    reason = " ".join(re.sub(r"""['"]?/[^'":]*['"]?""", "the file", str(error)).split())[:200].lower()
     return UnreadableObject(f"the parquet file is broken: uri={sink.uri} reason={reason}")

@@ -41,7 +41,11 @@ def make_plain(path: Path, *, uri: str, encoding: str | None) -> None:
     if compression := compression_of(path):
         _rewrite(path, _unpacked(path, compression, uri=uri))
     if encoding not in (None, "utf-8"):
-        _rewrite(path, _as_utf8(path, encoding))
+        try:
+            _rewrite(path, _as_utf8(path, encoding))
+        except UnicodeError as error:
+            hint = "; declare utf-16-le or utf-16-be" if "BOM" in str(error) and encoding == "utf-16" else ""
+            raise UnreadableObject(f"the text is not {encoding}: uri={uri} reason={error}{hint}") from None
 
 
 def _rewrite(path: Path, chunks: Iterator[bytes]) -> None:

@@ -403,3 +403,31 @@ def test_the_order_of_arrival_needs_no_column(make: Make) -> None:
     good(lake.load())
     assert lake.amounts() == {1: "3.00"}
     proves(lake)
+
+
+@pytest.mark.parametrize(
+    ("write", "more", "source"),
+    [
+        ("snapshot", f"{KEYED}\n  max_deleted_ratio: 1.0", ""),
+        ("replace_partition", "", ""),
+        ("upsert", KEYED, "on_overwrite: retract"),
+    ],
+)
+def test_an_object_that_was_emptied_takes_no_rows_along(make: Make, write: str, more: str, source: str) -> None:
+    lake = make(write, more, source=source)
+    lake.put(DAY_1, "a.csv", csv((1, "1.00", 1), (2, "2.00", 1)))
+    lake.put(DAY_1, "b.csv", csv((3, "3.00", 1)))
+    good(lake.load())
+    emptied = lake.put(DAY_1, "a.csv", b"")
+    lake.put(DAY_1, "c.csv", csv((4, "4.00", 1)))
+    assert lake.load().exit_code == 1
+    # a date that is replaced as a whole waits as a whole
+    added = set() if write == "replace_partition" else {4}
+    assert {key for key, _ in table_rows(lake)} == {1, 2, 3} | added
+    if added:
+        (reason,) = [d.reason for d in lake.plan().decisions if d.object.uri == emptied]
+        assert "overwritten by an empty one" in reason
+    lake.put(DAY_1, "a.csv", csv())
+    good(lake.load())
+    assert {key for key, _ in table_rows(lake)} == {3, 4}
+    proves(lake)

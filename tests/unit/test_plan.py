@@ -245,6 +245,20 @@ def test_ignored_objects_carry_the_reason(key: str, size: int, expected: str) ->
     assert (classes(plan)[key], reason(plan, key)) == (Decision.IGNORED, expected)
 
 
+def test_an_object_that_was_emptied_is_not_a_day_without_rows() -> None:
+    emptied = landed("a.csv", etag="2", size=0)
+    bookmark = loaded(landed("a.csv"), landed("b.csv"))
+    plan = plan_of([emptied, landed("b.csv"), landed("c.csv", size=0)], bookmark=bookmark)
+    assert classes(plan) == {"a.csv": Decision.PLANNED, "b.csv": Decision.CONSUMED, "c.csv": Decision.IGNORED}
+    # refused as it is, it stays refused, and what comes next is read
+    bookmark = committed(bookmark, plan, quarantined=["a.csv"])
+    assert classes(plan_of([emptied], bookmark=bookmark)) == {"a.csv": Decision.QUARANTINED}
+    again = landed("a.csv", etag="3")
+    assert classes(plan_of([again], bookmark=bookmark)) == {"a.csv": Decision.PLANNED}
+    bookmark = loaded(landed("a.csv"), quarantined=["a.csv"])
+    assert classes(plan_of([emptied], bookmark=bookmark)) == {"a.csv": Decision.IGNORED}
+
+
 def test_ignored_objects_keep_their_landing_date() -> None:
     plan = plan_of([landed("day=2026-08-30/a.txt")], declaration=declared())
     assert plan.decisions[0].landing_date == date(2026, 8, 30)

@@ -335,3 +335,16 @@ def test_a_file_without_its_trailer_was_not_sent_to_its_end(stage: Stage) -> Non
     with pytest.raises(UnreadableObject, match=r"not the declared trailer: uri=.* declared='T' found='2,b'"):
         stage(data, format={"trailer": "T"})
     assert stage(data + b"Total\n", format={"trailer": "T"}).rows == [("1", "a"), ("2", "b")]
+
+
+@pytest.mark.parametrize("binary", ["hex", "base64"])
+@pytest.mark.parametrize("empty", [b"", b'""', b"  "])
+def test_an_empty_field_is_no_binary_value(stage: Stage, binary: str, empty: bytes) -> None:
+    columns = {"id": "int", "v": "binary"}
+    format = {"binary": binary}
+    assert stage(b"id,v\n1," + empty + b"\n", columns, format=format).rows == [(1, None)]
+    needed = {"id": "int", "v": {"type": "binary", "required": True}}
+    result = stage(b"id,v\n1," + empty + b"\n2,abcd\n", needed, format=format)
+    assert [row[0] for row in result.rows] == [2]
+    assert result.rejects[0][1:3] == ("v", "v: no value, and the column needs one")
+    assert [row[1] for row in stage(b'id,v\n1,""\n', columns, format=format | {"null_values": []}).rows] == [b""]

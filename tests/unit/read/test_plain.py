@@ -120,6 +120,23 @@ def test_a_row_with_bytes_that_are_no_text_is_a_reject(tmp_path: Path, encoding:
         assert (result.rows, result.rejected_lines) == ([(1, "a"), (3, "c")], [3])
 
 
+@pytest.mark.parametrize(
+    ("encoding", "data", "reason"),
+    [
+        ("utf-16", "id,v\n1,a\n".encode("utf-16-le"), "declare utf-16-le or utf-16-be"),
+        ("utf-16", b"id,v\n1,a\n", "declare utf-16-le or utf-16-be"),
+        ("utf-32", b"id,v\n1,a\n", "reason="),
+    ],
+)
+def test_a_file_that_is_not_in_the_declared_encoding_is_refused(
+    tmp_path: Path, encoding: str, data: bytes, reason: str
+) -> None:
+    with staging(tmp_path, declared(format={"type": "csv", "encoding": encoding})) as session:
+        with pytest.raises(UnreadableObject, match=f"the text is not {encoding}: uri=s3://.*{reason}"):
+            session.stage(data)
+        assert session.empty
+
+
 @settings(max_examples=50)
 @given(text=st.text(st.characters(codec="utf-16"), max_size=300), chunk=st.integers(1, 9))
 def test_characters_across_chunks_stay_whole(tmp_path_factory: pytest.TempPathFactory, text: str, chunk: int) -> None:
