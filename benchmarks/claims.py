@@ -7,6 +7,7 @@ other from a tenth of it on. `aim` is reported.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from dataclasses import dataclass
 
 from benchmarks.counting import ALLOWED
@@ -67,7 +68,8 @@ def claims(result: Result, others: Mapping[str, Result]) -> tuple[Claim, ...]:
         "rerun-full": _again,
         "rerun-incremental": _nothing,
         "composite": _composite,
-        "growth": _growth,
+        "growth": partial(_growth, must=2.0, aim=1.3),
+        "growth-random": _growth,
     }[result.workload](result)
 
 
@@ -118,14 +120,10 @@ def _memory(result: Result, daily: Result | None) -> tuple[Claim, ...]:
     )
 
 
-def _growth(result: Result) -> tuple[Claim, ...]:
-    labels = list(cases("growth", result.rows))
-    found = []
-    for at, must, aim in ((0, 2.0, 1.3), (3, None, None)):
-        small, large = labels[at], labels[at + 2]
-        ratio = result.ratio(large, small)
-        found.append(Claim(result.workload, f"{large} / {small}", ratio, "×", must, aim, binding=_large(result)))
-    return tuple(found)
+def _growth(result: Result, *, must: float | None = None, aim: float | None = None) -> tuple[Claim, ...]:
+    small, *_, large = cases(result.workload, result.rows)
+    ratio = result.ratio(large, small)
+    return (Claim(result.workload, f"{large} / {small}", ratio, "×", must, aim, binding=_large(result)),)
 
 
 def _large(result: Result) -> bool:

@@ -51,6 +51,7 @@ WORKLOADS = (
     "composite",
     "memory",
     "growth",
+    "growth-random",
 )
 
 
@@ -150,13 +151,10 @@ def cases(workload: str, rows: int) -> dict[str, Case]:
         return {"one integer": Case(target, batch), "two strings": Case(target, batch, key=TEXT_KEY)}
     if workload == "memory":
         return {"load": Case(*daily(rows * 10), memory="3GB" if rows >= FULL_ROWS else "512MB")}
-    if workload == "growth":
+    if workload in ("growth", "growth-random"):
+        keys, shape = ("keys in time order", "orders") if workload == "growth" else ("random keys", "random")
         sizes = (rows // 10, rows, rows * 10)
-        return {
-            f"{size:,} rows, {keys}": Case(*daily(rows, size, shape=shape))
-            for keys, shape in (("keys in time order", "orders"), ("random keys", "random"))
-            for size in sizes
-        }
+        return {f"{size:,} rows, {keys}": Case(*daily(rows, size, shape=shape)) for size in sizes}
     return {"load": Case(*daily(rows))}
 
 
