@@ -7,8 +7,8 @@ other from a tenth of it on. `aim` is reported.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from dataclasses import dataclass
+from functools import partial
 
 from benchmarks.counting import ALLOWED
 from benchmarks.peers import DUCKDB, PYICEBERG, SPARK_READ

@@ -36,7 +36,7 @@ SETS = {
     "daily": cases("daily", ROWS)["load"],
     "scatter": cases("scatter", ROWS)["load"],
     "late updates": cases("scatter-late", ROWS)["load"],
-    "every row of three days, random keys": list(cases("growth-random", ROWS).values())[0],
+    "every row of three days, random keys": next(iter(cases("growth-random", ROWS).values())),
     "two keys": cases("composite", ROWS)["two strings"],
 }
 
