@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 OPENED_AHEAD = 64
 """The data files of a table that has no more than so many are opened before it is known which of them are hit."""
+SMALL_BATCH = 16 << 20
+"""Bytes of the largest batch for which files are opened ahead. To fetch a larger one takes longer than to open the hit
+files later, and twice as long beside requests for files that are not hit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +62,10 @@ class MatchedBatch:
     started_at: datetime
 
 
-def prepare(declaration: Declaration, target: Target) -> PreparedTarget | None:
+def prepare(declaration: Declaration, target: Target, *, batch_bytes: int = 0) -> PreparedTarget | None:
     """Read what is live in an existing target, and open its files if they are few; None if there is no table yet.
 
+    `batch_bytes` is the size of the batch's objects.
     Raises what `fit_table` raises. Safe beside the thread that stages the batch.
     """
     if target.table is None:
@@ -71,7 +75,7 @@ def prepare(declaration: Declaration, target: Target) -> PreparedTarget | None:
     with translated(f"table={target.name}"):
         live = live_files(table, target.main)
     reader = TargetReader(table)
-    if len(live.data) <= OPENED_AHEAD:
+    if len(live.data) <= OPENED_AHEAD and batch_bytes <= SMALL_BATCH:
         reader.open_ahead(numbered(live))
     return PreparedTarget(target, table, schema, live, reader)
 

@@ -84,7 +84,8 @@ def run_batch(task: BatchTask, *, landing: Storage, services: Services, watch: S
         closing(_session(folder, services)) as con,
         ThreadPoolExecutor(1, thread_name_prefix="prepare") as beside,
     ):
-        prepared = beside.submit(prepare, task.declaration, task.position.target)
+        size = sum(item.object.size for item in task.objects)
+        prepared = beside.submit(prepare, task.declaration, task.position.target, batch_bytes=size)
         staged = stage_objects(
             con,
             task.declaration,

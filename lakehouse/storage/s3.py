@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _PARALLEL = 16
 _CHUNK = 8 << 20
-_RECEIVED = 1 << 20
+_RECEIVED = 8 << 20
 _SPAN = 64 << 20
 _SPANS = 4
 """An object of several spans of this many bytes comes over several connections: one alone is slow, small ones are

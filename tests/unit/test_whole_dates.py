@@ -149,9 +149,9 @@ def test_what_was_left_out_with_leave_is_not_asked_for_again() -> None:
     assert plan_of(landed(D30 + "c.csv"), B30, bookmark=older).missing == (A30.uri,)
 
 
-def test_an_emptied_object_is_listed_and_not_missing() -> None:
+def test_an_emptied_object_is_not_missing_but_read_and_then_refused() -> None:
     plan = plan_of(replace(A30, etag="0", size=0), B30, bookmark=consumed(Bookmark(), A30))
-    assert (plan.missing, planned(plan)) == ((), [[D30 + "b.csv"]])
+    assert (plan.missing, planned(plan)) == ((), [[D30 + "a.csv", D30 + "b.csv"]])
 
 
 # snapshot
