@@ -138,7 +138,9 @@ class PrefixModel:
 
     def _class(self, key: str, ask: Ask) -> str:
         obj, seen = self.stored[key], self.seen.get(key)
-        if key in IGNORED_KEYS or obj.size == 0:
+        # an object that was emptied had rows, or was refused as it is
+        emptied = seen is not None and (not seen.bad or seen.etag == obj.etag)
+        if key in IGNORED_KEYS or (obj.size == 0 and not emptied):
             return "ignored"
         day = DATA_KEYS[key]
         if day < START_DATE or (ask.first and day < ask.first) or (ask.last and day > ask.last):
