@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 
 from lakehouse.declaration import Declaration
+from lakehouse.errors import UnreadableObject
 from lakehouse.model import Decision, LandingObject, ObjectDecision, RowCounts
 from lakehouse.stage import create_staging, make_object_plain, stage_object
 
@@ -79,8 +80,13 @@ class Staging:
 
     def stage_file(self, *, item: ObjectDecision | None = None) -> Result:
         item = item or planned()
-        make_object_plain(self.path, item=item, declaration=self.declaration)
-        staged = stage_object(self.con, path=self.path, item=item, declaration=self.declaration)
+        before = self.result(item.object.uri, RowCounts())
+        try:
+            make_object_plain(self.path, item=item, declaration=self.declaration)
+            staged = stage_object(self.con, path=self.path, item=item, declaration=self.declaration)
+        except UnreadableObject:
+            assert self.result(item.object.uri, RowCounts()) == before
+            raise
         counts = staged.rows
         result = replace(self.result(item.object.uri, counts), missing=staged.missing)
         assert counts.read == counts.rejected + counts.staged

@@ -13,7 +13,7 @@ from pyarrow import orc
 
 from lakehouse.errors import UnreadableObject
 from lakehouse.read.sink import Sink, transaction
-from lakehouse.read.typed_rows import Rows, add_rows, typed_columns
+from lakehouse.read.typed_rows import Rows, add_rows, broken, typed_columns
 
 _BROKEN = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, OSError)
 
@@ -27,7 +27,7 @@ def read_orc(sink: Sink, path: Path) -> tuple[str, ...]:
         file = orc.ORCFile(path)
         schema = file.schema
     except _BROKEN as error:
-        raise _broken(sink, error) from None
+        raise broken(sink, "ORC", error) from None
     columns = typed_columns(sink, schema.names, lambda at: schema.field(at).type)
     with transaction(sink.con):
         rows = add_rows(sink, columns, _stripes(sink, file, columns.positions))
@@ -46,12 +46,5 @@ def _stripes(sink: Sink, file: orc.ORCFile, positions: Sequence[int]) -> Iterato
             # DuckDB takes whatever bytes Arrow has for a text
             stripe.validate(full=True)
         except _BROKEN as error:
-            raise _broken(sink, error) from None
+            raise broken(sink, "ORC", error) from None
         yield Rows(stripe.num_rows, [stripe.column(name) for name in names])
-
-
-def _broken(sink: Sink, error: Exception) -> UnreadableObject:
-    if isinstance(error, OSError) and error.errno:
-        raise error
-    reason = " ".join(str(error).split())[:200].lower()
-    return UnreadableObject(f"the ORC file is broken: uri={sink.uri} reason={reason}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,7 +17,7 @@ from lakehouse.naming import quote_text
 from lakehouse.read.cells import Cell, Relation
 from lakehouse.read.local_file import scan_path
 from lakehouse.read.sink import Sink, transaction
-from lakehouse.read.typed_rows import typed_columns
+from lakehouse.read.typed_rows import broken, typed_columns
 
 _BROKEN = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError)
 _OURS = (duckdb.OutOfMemoryException, duckdb.InterruptException, duckdb.FatalException, duckdb.InternalException)
@@ -34,7 +33,7 @@ def read_parquet(sink: Sink, path: Path) -> tuple[str, ...]:
         file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
         schema = file.schema_arrow
     except _BROKEN as error:
-        raise _broken(sink, error) from None
+        raise broken(sink, "parquet", error) from None
     with file:
         columns = typed_columns(sink, schema.names, lambda at: schema.field(at).type)
         _refuse_lost_nanoseconds(sink, path, file, columns.positions)
@@ -89,7 +88,7 @@ def _refuse_lost_nanoseconds(sink: Sink, path: Path, file: pq.ParquetFile, posit
                             f"timestamps with a part below a microsecond: uri={sink.uri} column={name!r} type=int96"
                         )
     except _BROKEN as error:
-        raise _broken(sink, error) from None
+        raise broken(sink, "parquet", error) from None
 
 
 def _differ(nanos: Any, micros: Any) -> bool:
@@ -114,14 +113,7 @@ def _judge(sink: Sink, path: Path, error: duckdb.Error) -> NoReturn:
             for _ in file.iter_batches():
                 pass
     except _BROKEN as second:
-        raise _broken(sink, second) from None
+        raise broken(sink, "parquet", second) from None
     if isinstance(error, duckdb.InvalidInputException):
-        raise _broken(sink, error) from None
+        raise broken(sink, "parquet", error) from None
     raise error
-
-
-def _broken(sink: Sink, error: Exception) -> UnreadableObject:
-    if isinstance(error, OSError) and error.errno:
-        raise error
-    reason = " ".join(re.sub(r"""['"]?/[^'":]*['"]?""", "the file", str(error)).split())[:200].lower()
-    return UnreadableObject(f"the parquet file is broken: uri={sink.uri} reason={reason}")

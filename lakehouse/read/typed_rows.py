@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -45,6 +46,15 @@ class TypedColumns:
     cells: Mapping[str, Cell]
     raw: str
     missing: tuple[str, ...]
+
+
+def broken(sink: Sink, kind: str, error: Exception) -> UnreadableObject:
+    """What a library says of the bytes of a file, as ours; raises the error itself if the local disk is to blame."""
+    if isinstance(error, OSError) and error.errno:
+        raise error
+    # the name of our local copy says nothing to anybody
+    reason = " ".join(re.sub(r"""['"]?/[^'":]*['"]?""", "the file", str(error)).split())[:200].lower()
+    return UnreadableObject(f"the {kind} file is broken: uri={sink.uri} reason={reason}")
 
 
 def typed_columns(sink: Sink, names: Sequence[str], type_at: Callable[[int], pa.DataType]) -> TypedColumns:
