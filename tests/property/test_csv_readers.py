@@ -105,6 +105,9 @@ def by_python(data: bytes, format: CsvFormat, width: int) -> tuple[list[tuple[in
     skipped = format.skip_lines + format.header
     text = data.decode("utf-8-sig")
     lines = text.encode().splitlines(keepends=True)[skipped:]
+    if lines and not lines[-1].endswith((b"\n", b"\r")):
+        # Python finds the end unexpected wherever the last line without a line end follows an escaped one
+        lines[-1] += b"\n"
     escape = None if format.escape == format.quote else format.escape
     parser = csv.reader(
         io.StringIO(b"".join(lines).decode(), newline=""),
