@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from fastavro import block_reader, schemaless_reader
+from fastavro import schemaless_reader
 from fastavro.schema import expand_schema, parse_schema
 
 from lakehouse.errors import LakehouseError, UnreadableObject
+from lakehouse.read.avro_blocks import Block, blocks, open_container
 from lakehouse.read.avro_types import Converter, Schema, UnsupportedType, arrow_type, converter, without_logical
 from lakehouse.read.sink import BATCH_ROWS, Sink, transaction
 from lakehouse.read.typed_rows import Rows, add_rows, typed_columns
@@ -24,13 +26,15 @@ def read_avro(sink: Sink, path: Path) -> tuple[str, ...]:
     """
     with path.open("rb") as binary, transaction(sink.con):
         with _blamed(sink):
-            blocks = block_reader(binary)
-            schema = expand_schema(blocks.writer_schema)
+            container = open_container(binary, path)
+            schema = expand_schema(container.schema)
         if not isinstance(schema, Mapping) or schema.get("type") not in ("record", "error"):
             raise UnreadableObject(f"the Avro file does not hold records: uri={sink.uri}")
         fields = schema["fields"]
         columns = typed_columns(sink, [field["name"] for field in fields], lambda at: _type(sink, fields[at]))
-        add_rows(sink, columns, _rows(sink, blocks, schema, [fields[at] for at in columns.positions]))
+        add_rows(
+            sink, columns, _rows(sink, blocks(binary, container), schema, [fields[at] for at in columns.positions])
+        )
     return columns.missing
 
 
@@ -43,16 +47,17 @@ def _type(sink: Sink, field: Mapping[str, Any]) -> pa.DataType:
         ) from None
 
 
-def _rows(sink: Sink, blocks: Any, schema: Schema, fields: Sequence[Mapping[str, Any]]) -> Iterator[Rows]:
+def _rows(sink: Sink, found: Iterator[Block], schema: Schema, fields: Sequence[Mapping[str, Any]]) -> Iterator[Rows]:
     columns = [_Column(field["name"], arrow_type(field["type"]), converter(field["type"])) for field in fields]
     with _blamed(sink):
         plain = parse_schema(without_logical(schema))
         waiting: list[Mapping[str, Any]] = []
-        for block in blocks:
-            for _ in range(block.num_records):
-                record: Any = schemaless_reader(block.bytes_, plain, None)
+        for block in found:
+            data = BytesIO(block.data)
+            for _ in range(block.records):
+                record: Any = schemaless_reader(data, plain, None)
                 waiting.append(record)
-            if block.bytes_.read(1):
+            if data.read(1):
                 raise ValueError("a block is longer than its records")
             if len(waiting) >= BATCH_ROWS:
                 yield Rows(len(waiting), [column.array(waiting) for column in columns])

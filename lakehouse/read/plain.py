@@ -48,6 +48,11 @@ def make_plain(path: Path, *, uri: str, encoding: str | None) -> None:
             raise UnreadableObject(f"the text is not {encoding}: uri={uri} reason={error}{hint}") from None
 
 
+def most_bytes(size: int) -> int:
+    """How many bytes a file of `size` bytes may unpack to."""
+    return min(max(ALWAYS_ALLOWED, MOST_TIMES * size), MOST_BYTES)
+
+
 def _rewrite(path: Path, chunks: Iterator[bytes]) -> None:
     other = path.with_name(f"{path.name}-plain")
     try:
@@ -63,7 +68,7 @@ def _rewrite(path: Path, chunks: Iterator[bytes]) -> None:
 def _unpacked(path: Path, compression: Compression, *, uri: str) -> Iterator[bytes]:
     """All members of the file, one after the other."""
     size = path.stat().st_size
-    most = min(max(ALWAYS_ALLOWED, MOST_TIMES * size), MOST_BYTES)
+    most = most_bytes(size)
     total = 0
     try:
         with pa.input_stream(str(path), compression=compression) as stream:

@@ -13,7 +13,7 @@ import fastavro
 import pytest
 
 from lakehouse.errors import UnreadableObject
-from lakehouse.read import avro
+from lakehouse.read import avro, avro_blocks
 from tests.staging_values import Result, Staging, declared
 
 Stage = Callable[..., Result]
@@ -189,3 +189,38 @@ def test_many_blocks_are_put_together(stage: Stage, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(avro, "BATCH_ROWS", 7)
     data = written({"id": "long"}, [{"id": i} for i in range(100)], sync_interval=16)
     assert stage(data, {"id": "long"}).rows == [(i,) for i in range(100)]
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "snappy", "zstandard", "bzip2", "xz"])
+def test_a_block_that_grows_too_much_is_refused(stage: Stage, monkeypatch: pytest.MonkeyPatch, codec: str) -> None:
+    data = written({"id": "long", "v": "string"}, [{"id": 1, "v": "x" * 10_000}], codec)
+    assert stage(data, {"id": "long", "v": "string"}).counts.staged == 1
+    monkeypatch.setattr(avro_blocks, "MOST_OF_BLOCK", 9_999)
+    with pytest.raises(UnreadableObject, match="more than 9,999 bytes"):
+        stage(data, {"id": "long", "v": "string"})
+
+
+def test_all_blocks_together_are_bounded(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [{"id": i, "v": "x" * 1000} for i in range(100)]
+    data = written({"id": "long", "v": "string"}, records, "deflate", sync_interval=16)
+    monkeypatch.setattr(avro_blocks, "most_bytes", lambda size: 50_000)
+    with pytest.raises(UnreadableObject, match="unpacks to more than"):
+        stage(data, {"id": "long", "v": "string"})
+
+
+@pytest.mark.parametrize("damage", ["sync", "checksum", "count", "codec"])
+def test_a_block_that_is_not_what_it_says_is_refused(stage: Stage, damage: str) -> None:
+    data = bytearray(written({"id": "long"}, [{"id": 1}], "snappy"))
+    start = data.index(data[-16:]) + 16
+    assert data[start] == 2
+    match damage:
+        case "sync":
+            data[-1] ^= 1
+        case "checksum":
+            data[-17] ^= 1
+        case "count":
+            data[start] = 0x7E
+        case _:
+            data = bytearray(bytes(data).replace(b"snappy", b"lz4__5"))
+    with pytest.raises(UnreadableObject, match="the Avro file is broken"):
+        stage(bytes(data), {"id": "long"})
