@@ -29,10 +29,10 @@ from lakehouse.read.avro import read_avro
 from lakehouse.read.casts import CastRules
 from lakehouse.read.cells import rules_of
 from lakehouse.read.csv import read_csv
-from lakehouse.read.csv_group import SmallFile, look, stage_group
+from lakehouse.read.csv_group import Head, SmallFile, look, stage_group
 from lakehouse.read.json_document import read_json
 from lakehouse.read.jsonl import read_jsonl
-from lakehouse.read.local_file import refuse_foreign
+from lakehouse.read.local_file import HEAD, TAIL, ends_of, refuse_foreign
 from lakehouse.read.orc import read_orc
 from lakehouse.read.parquet import read_parquet
 from lakehouse.read.plain import make_plain
@@ -92,7 +92,7 @@ def stage_object(
     Raises UnreadableObject if it cannot be read as declared; nothing of it stays then.
     """
     format = declaration.source.format
-    sink = _open(con, path, item=item, declaration=declaration)
+    sink = _open(con, ends_of(path), item=item, declaration=declaration)
     match format:
         case CsvFormat():
             missing = read_csv(sink, path, format)
@@ -121,15 +121,20 @@ def stage_small_objects(
     results: dict[str, StagedObject | UnreadableObject] = {}
     if isinstance(declaration.source.format, CsvFormat) and len(objects) > 1:
         small: list[SmallFile] = []
+        heads: list[Head] = []
         for item, path in objects:
+            whole = path.read_bytes()
             try:
-                found = look(_open(con, path, item=item, declaration=declaration), path)
+                sink = _open(con, (whole[:HEAD], whole[-TAIL:]), item=item, declaration=declaration)
             except UnreadableObject as error:
                 results[item.object.uri] = error
                 continue
+            found = look(sink, path, whole, heads)
             small += [found] if found else []
-        for file in stage_group(con, small, objects[0][1].parent):
-            results[file.sink.uri] = StagedObject(RowCounts(read=file.records, staged=file.records), file.missing)
+        for grouped in stage_group(con, small, objects[0][1].parent):
+            staged = grouped.records - grouped.rejected
+            rows = RowCounts(read=grouped.records, rejected=grouped.rejected, staged=staged)
+            results[grouped.file.sink.uri] = StagedObject(rows, grouped.file.head.missing)
     for item, path in objects:
         if item.object.uri not in results:
             try:
@@ -139,7 +144,9 @@ def stage_small_objects(
     return [results[item.object.uri] for item, _ in objects]
 
 
-def _open(con: duckdb.DuckDBPyConnection, path: Path, *, item: ObjectDecision, declaration: Declaration) -> Sink:
+def _open(
+    con: duckdb.DuckDBPyConnection, ends: tuple[bytes, bytes], *, item: ObjectDecision, declaration: Declaration
+) -> Sink:
     format = declaration.source.format
-    refuse_foreign(path, uri=item.object.uri, format_name=format.type)
+    refuse_foreign(*ends, uri=item.object.uri, format_name=format.type)
     return Sink(con, item=item, declaration=declaration, rules=rules_of(format, CastRules()))

@@ -31,7 +31,7 @@ SMALL = 256 << 10
 """Bytes of the largest object that waits for others."""
 TOGETHER = 8 << 20
 """Bytes of the objects that are staged together, which are in memory at once."""
-MOST_TOGETHER = 200
+MOST_TOGETHER = 1000
 
 
 @dataclass(frozen=True, slots=True)

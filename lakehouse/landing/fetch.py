@@ -18,6 +18,9 @@ FetchError: TypeAlias = ObjectChanged | Unavailable | UnreadableObject
 
 _FETCH_ERRORS = (ObjectChanged, Unavailable, UnreadableObject)
 _DEAD_AFTER = 3
+WAITING_BYTES = 32 << 20
+"""Of small objects more copies may wait, up to so many bytes: the reader takes them by hundreds."""
+_MOST_WAITING = 2000
 
 
 def fetch_all(
@@ -25,24 +28,30 @@ def fetch_all(
 ) -> Generator[tuple[LandingObject, Path | FetchError], None, None]:
     """Yield every object in order, with its local copy or the error that it alone has.
 
-    At most `ahead` copies lie in `folder` or are under way; each is deleted when the next one is asked for, and all of
-    them when the generator is closed. Files are named by position, never by key. Raises ConfigurationError, and
-    Unavailable once three objects in a row are: then the service is down, and asking for more would only take time.
+    At most `ahead` objects are under way; so many copies lie in `folder`, or, while all goes well, more of them up to
+    WAITING_BYTES. Each is deleted when the next one is asked for, and all of them when the generator is closed. Files
+    are named by position, never by key. Raises ConfigurationError, and Unavailable once three objects in a row are:
+    then the service is down, and asking for more would only take time.
     """
     folder.mkdir(parents=True, exist_ok=True)
     pool = ThreadPoolExecutor(ahead, thread_name_prefix="fetch")
     waiting: deque[tuple[LandingObject, Path, Future[FetchError | None]]] = deque()
     rest = iter([(obj, folder / f"object-{index:06d}") for index, obj in enumerate(objects)])
-    unavailable = 0
+    unavailable, most, waiting_bytes = 0, ahead, 0
     try:
         while True:
-            while len(waiting) < ahead and (following := next(rest, None)):
+            while len(waiting) < ahead or (len(waiting) < most and waiting_bytes < WAITING_BYTES):
+                if (following := next(rest, None)) is None:
+                    break
                 waiting.append((*following, pool.submit(_fetch, storage, *following)))
+                waiting_bytes += following[0].size
             if not waiting:
                 return
             obj, path, future = waiting.popleft()
+            waiting_bytes -= obj.size
             error = future.result()
             unavailable = unavailable + 1 if isinstance(error, Unavailable) else 0
+            most = ahead if unavailable else min(most + 2, _MOST_WAITING)
             if error and unavailable >= _DEAD_AFTER:
                 raise error
             try:

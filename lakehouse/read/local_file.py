@@ -13,6 +13,8 @@ from typing import BinaryIO, Literal, TypeAlias
 from lakehouse.errors import UnreadableObject
 
 Compression: TypeAlias = Literal["gzip", "zstd", "bz2"]
+HEAD, TAIL = 8, 4
+"""Bytes at the ends of a file that say what it is."""
 BOM = b"\xef\xbb\xbf"
 _COMPRESSED: tuple[tuple[bytes, Compression], ...] = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"))
 _ZSTD_SKIPPED = b"\x2a\x4d\x18"  # behind one byte of 0x50 to 0x5f: a frame to be skipped, as parallel writers begin
@@ -32,7 +34,7 @@ _TYPED = {"parquet": b"PAR1", "orc": b"ORC", "avro": b"Obj\x01"}
 def compression_of(path: Path) -> Compression | None:
     """How the content is compressed, by the name that Arrow has for it; None if it is not, or by something else."""
     with path.open("rb") as file:
-        return _compression(file.read(8))
+        return _compression(file.read(HEAD))
 
 
 def _compression(head: bytes) -> Compression | None:
@@ -43,12 +45,16 @@ def _compression(head: bytes) -> Compression | None:
     return next((name for magic, name in _COMPRESSED if head.startswith(magic)), None)
 
 
-def refuse_foreign(path: Path, *, uri: str, format_name: str) -> None:
-    """Raise UnreadableObject if the unpacked file is in another encoding or of another format than declared."""
+def ends_of(path: Path) -> tuple[bytes, bytes]:
+    """The first and the last bytes of a file, by which `refuse_foreign` knows it."""
     with path.open("rb") as file:
-        head = file.read(8)
-        file.seek(max(0, path.stat().st_size - 4), os.SEEK_SET)
-        tail = file.read(4)
+        head = file.read(HEAD)
+        file.seek(max(0, path.stat().st_size - TAIL), os.SEEK_SET)
+        return head, file.read(TAIL)
+
+
+def refuse_foreign(head: bytes, tail: bytes, *, uri: str, format_name: str) -> None:
+    """Raise UnreadableObject if the unpacked file is in another encoding or of another format than declared."""
     if compression := _compression(head):
         raise UnreadableObject(f"the file is compressed more than once: uri={uri} content={compression}")
     if found := next((name for magic, name in _FOREIGN if head.startswith(magic)), None):

@@ -78,7 +78,6 @@ class S3Storage:
             raise self._explained(error, "list", prefix) from error
 
     def fetch(self, obj: LandingObject, target: Path) -> None:
-        target.write_bytes(b"")
         try:
             written = self._copy_all(obj, target)
         except FOREIGN as error:
@@ -165,12 +164,14 @@ class S3Storage:
         spans = _spans(obj.size)
         if len(spans) < 2 or not _is_path(self.folder + self.key(obj.uri)):
             return self._copy(obj, target, None)
+        target.write_bytes(b"")
         with ThreadPoolExecutor(len(spans)) as pool:
             return sum(pool.map(lambda span: self._copy(obj, target, span), spans))
 
     def _copy(self, obj: LandingObject, target: Path, span: tuple[int, int] | None) -> int:
-        """Copy the bytes of a span to their place, all without one; says how many came."""
-        with target.open("r+b", buffering=0) as file:
+        """Copy the bytes of a span to their place in the file that is there, all of them to a new file without one;
+        says how many came."""
+        with target.open("r+b" if span else "wb", buffering=0) as file:
             first = file.seek(span[0]) if span else 0
             for chunk in self._chunks(self.folder + self.key(obj.uri), obj.etag, span):
                 view = memoryview(chunk)
