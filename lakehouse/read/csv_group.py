@@ -60,7 +60,7 @@ class SmallFile:
 
     @property
     def file(self) -> CsvFile:
-        """How the file is read; its path may be that of another file with the same head."""
+        """How the file is read; its path is gone."""
         return self.head.file
 
     @property
@@ -84,15 +84,19 @@ class GroupedFile:
     rejected: int
 
 
-def look(sink: Sink, path: Path, whole: bytes, heads: list[Head]) -> SmallFile | None:
+def look(sink: Sink, whole: bytes, heads: list[Head], folder: Path) -> SmallFile | None:
     """The file, which holds `whole`, as one of a group; None if it has to be read alone.
 
     `heads` are those of files looked at before, and get a new one: of files that begin alike one header is read.
+    `folder` has room for a copy of the file.
     """
     begin = len(BOM) if whole.startswith(BOM) else 0
     head = next((head for head in heads if whole.startswith(head.raw, begin)), None)
     if head is None:
+        path = folder / "csv-head"
+        path.write_bytes(whole)
         head = _read_head(sink, path, whole, begin)
+        path.unlink()
         if head is None:
             return None
         heads.append(head)

@@ -34,10 +34,11 @@ _TYPED = {"parquet": b"PAR1", "orc": b"ORC", "avro": b"Obj\x01"}
 def compression_of(path: Path) -> Compression | None:
     """How the content is compressed, by the name that Arrow has for it; None if it is not, or by something else."""
     with path.open("rb") as file:
-        return _compression(file.read(HEAD))
+        return compression_in(file.read(HEAD))
 
 
-def _compression(head: bytes) -> Compression | None:
+def compression_in(head: bytes) -> Compression | None:
+    """The same of content that begins like this."""
     if head.startswith(_BZIP2) and head[4:8] in _BZIP2_BLOCKS:
         return "bz2"
     if head[1:4] == _ZSTD_SKIPPED and 0x50 <= head[0] <= 0x5F:
@@ -55,7 +56,7 @@ def ends_of(path: Path) -> tuple[bytes, bytes]:
 
 def refuse_foreign(head: bytes, tail: bytes, *, uri: str, format_name: str) -> None:
     """Raise UnreadableObject if the unpacked file is in another encoding or of another format than declared."""
-    if compression := _compression(head):
+    if compression := compression_in(head):
         raise UnreadableObject(f"the file is compressed more than once: uri={uri} content={compression}")
     if found := next((name for magic, name in _FOREIGN if head.startswith(magic)), None):
         raise UnreadableObject(f"files of {found} are not read: uri={uri}; compress with gzip, zstd or bzip2")
