@@ -146,6 +146,9 @@ class _Document:
         self._head, self._head_at = head, start
         self._offset += len(self._chunk)
         self._chunk = chunk
+        if b"\0" in chunk:
+            # by such bytes expat would take the document for UTF-16, whatever it is told
+            self._fail(self._parser.CurrentLineNumber, "a NUL, which no UTF-8 document has; declare its encoding")
         self._parse(chunk, last=False)
 
     def finish(self) -> None:
