@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 from unittest.mock import patch
 
@@ -20,11 +21,11 @@ from hypothesis import strategies as st
 from lakehouse.errors import UnreadableObject
 from lakehouse.read import json_document, xml
 from tests import reference_objects as reference
-from tests.chaos_run import SECONDS, run_for_long
+from tests.chaos_run import SECONDS, Tally, run_for_long
 from tests.reference_objects import FLAT, NESTED, XML_NESTED, Options, Outcome, Refused
 from tests.staging_values import Staging, declared
 
-SHORT = settings(max_examples=40)
+RANDOM = st.randoms(use_true_random=False)
 TEXT = [
     *"aZ09 é日{}[]:,<>&'/-\u007f\u2028\ufeff", "🙂", r"\"", r"\\", r"\/", r"\n", r"\r\n", r"\u0041", r"\u00e9",
     r"\ud83d\ude42", "x", "NULL",
@@ -49,11 +50,13 @@ NUMBERS = [
     "9223372036854775808", "-9223372036854775808", "0.1234567890123456789", "1" * 400,
 ]  # fmt: skip
 NASTY_WORDS = [
-    "01", "+1", "1.", ".5", "-", "NaN", "Infinity", "-Infinity", "nan", "0x1F", "True", "tru", "nullx", "1 2", "", "'a'",
-    "--1", "\u0661", "1_0", "undefined", "/**/1",
+    "01", "+1", "1.", ".5", "-", "NaN", "Infinity", "-Infinity", "nan", "0x1F", "True", "tru", "nullx", "1 2", "",
+    "'a'", "--1", "\u0661", "1_0", "undefined", "/**/1",
 ]  # fmt: skip
 NAMES = ["id", "s", "n", "l", "o", "m"]
 ODD_NAMES = ["ID", " id", "other", "", "a.b", "ö", r"s\u0000", r"\ud800", r"\u0069d", "_rescued"]
+COUNTS = [0, 1, 1, 2, 3, 4, 5, 25]
+CHUNKS = [1, 3, 16, 4096]
 BLANK = ["", "", "", " ", "\t", "  "]
 
 
@@ -70,16 +73,16 @@ class Case:
 class Writer:
     """Draws JSON texts, right ones and, with `nasty`, others among them."""
 
-    def __init__(self, draw: st.DrawFn, *, nasty: bool, blanks: Sequence[str], flat: bool) -> None:
-        self._draw, self._nasty, self._blanks = draw, nasty, blanks
+    def __init__(self, random_: Random, *, nasty: bool, blanks: Sequence[str], flat: bool) -> None:
+        self._random, self._nasty, self._blanks = random_, nasty, blanks
         self._names = NAMES[:3] if flat else NAMES
-        self._odd = draw(st.integers(0, 3)) == 0
+        self._odd = random_.randint(0, 3) == 0
 
     def one(self, *choices: Any) -> Any:
-        return self._draw(st.sampled_from(choices))
+        return self._random.choice(choices)
 
     def rarely(self, of: int) -> bool:
-        return self._draw(st.integers(1, of)) == of
+        return self._random.randint(1, of) == of
 
     def blank(self) -> str:
         if self._nasty and self.rarely(60):
@@ -88,7 +91,7 @@ class Writer:
 
     def text(self) -> str:
         atoms = TEXT + NASTY_TEXT if self._nasty and self.rarely(6) else TEXT
-        return '"' + "".join(self._draw(st.lists(st.sampled_from(atoms), max_size=4))) + '"'
+        return '"' + "".join(self._random.choices(atoms, k=self._random.randint(0, 4))) + '"'
 
     def single(self) -> str:
         if self._nasty and self.rarely(25):
@@ -139,14 +142,13 @@ class Writer:
         return self.object([(name, self.value(name)) for name in names])
 
 
-@st.composite
-def damaged(draw: st.DrawFn, data: bytes) -> bytes:
+def damaged(random_: Random, data: bytes) -> bytes:
     """The bytes, most often as they are; else cut, changed, doubled, in another encoding or with a foreign byte."""
-    if draw(st.integers(0, 4)) or not data:
+    if random_.randint(0, 5) or not data:
         return data
-    at = draw(st.integers(0, len(data) - 1))
-    size = draw(st.sampled_from([1, 2, 20]))
-    match draw(st.integers(0, 6)):
+    at = random_.randint(0, len(data) - 1)
+    size = random_.choice([1, 2, 20])
+    match random_.randint(0, 6):
         case 0:
             return data[:at]
         case 1:
@@ -154,64 +156,52 @@ def damaged(draw: st.DrawFn, data: bytes) -> bytes:
         case 2:
             return data[: at + size] + data[at:]
         case 3:
-            return data[:at] + draw(st.binary(min_size=1, max_size=2)) + data[at + 1 :]
+            return data[:at] + random_.randbytes(random_.randint(1, 2)) + data[at + 1 :]
         case 4:
             return data.decode().encode("utf-16-le", "surrogatepass")
         case 5:
             return b"\xff\xfe" + data.decode().encode("utf-16-le", "surrogatepass")
         case _:
-            return (
-                data[:at]
-                + draw(st.sampled_from([b"\xff", b"\xc3", b"\xed\xa0\x80", b"\0", b"\xef\xbb\xbf"]))
-                + data[at:]
-            )
+            return data[:at] + random_.choice([b"\xff", b"\xc3", b"\xed\xa0\x80", b"\0", b"\xef\xbb\xbf"]) + data[at:]
 
 
-@st.composite
-def options_of(draw: st.DrawFn, nested: dict[str, str]) -> Options:
-    columns = draw(st.sampled_from([FLAT, nested]))
-    return Options(columns, draw(st.sampled_from([(), ("",), ("", "x"), ("x", "NULL")])), draw(st.booleans()))
+def options_of(random_: Random, nested: dict[str, str]) -> Options:
+    columns = random_.choice([FLAT, nested])
+    return Options(columns, random_.choice([(), ("",), ("", "x"), ("x", "NULL")]), random_.random() < 0.5)
 
 
-def chunks() -> st.SearchStrategy[int]:
-    return st.sampled_from([1, 3, 16, 4096])
-
-
-@st.composite
-def jsonl_files(draw: st.DrawFn) -> Case:
-    options = draw(options_of(NESTED))
-    writer = Writer(draw, nasty=draw(st.booleans()), blanks=[*BLANK, "\r"], flat=options.columns is FLAT)
-    end = draw(st.sampled_from(["\n", "\r\n"]))
+def jsonl_file(random_: Random) -> Case:
+    options = options_of(random_, NESTED)
+    writer = Writer(random_, nasty=random_.random() < 0.5, blanks=[*BLANK, "\r"], flat=options.columns is FLAT)
+    end = random_.choice(["\n", "\r\n"])
     lines = [
-        draw(st.sampled_from(["", "", " "])) + writer.record()
-        if not writer.rarely(8)
-        else writer.one("", " ", "\t", "\r")
-        for _ in range(draw(st.integers(0, 5)))
+        random_.choice(["", "", " "]) + writer.record() if not writer.rarely(8) else writer.one("", " ", "\t", "\r")
+        for _ in range(random_.choice(COUNTS))
     ]
-    text = end.join(lines) + draw(st.sampled_from(["", end]))
-    data = draw(damaged(text.encode("utf-8", "surrogatepass")))
-    if draw(st.integers(0, 6)) == 0:
+    text = end.join(lines) + random_.choice(["", end])
+    data = damaged(random_, text.encode("utf-8", "surrogatepass"))
+    if random_.randint(0, 6) == 0:
         data = b"\xef\xbb\xbf" + data
-    return Case(data, {"type": "jsonl", "null_values": options.nulls}, options, draw(chunks()))
+    return Case(data, {"type": "jsonl", "null_values": options.nulls}, options, random_.choice(CHUNKS))
 
 
-@st.composite
-def json_files(draw: st.DrawFn) -> Case:
-    options = draw(options_of(NESTED))
+def json_file(random_: Random) -> Case:
+    options = options_of(random_, NESTED)
     blanks = [*BLANK, "\n", "\r\n"]
-    writer = Writer(draw, nasty=draw(st.booleans()), blanks=blanks, flat=options.columns is FLAT)
-    records = [writer.record() for _ in range(draw(st.integers(0, 4)))]
-    text = records[0] if len(records) == 1 and draw(st.booleans()) else writer.array(records)
-    path = draw(st.sampled_from([None, "data", "data.rows"]))
+    writer = Writer(random_, nasty=random_.random() < 0.5, blanks=blanks, flat=options.columns is FLAT)
+    records = [writer.record() for _ in range(random_.choice(COUNTS))]
+    text = records[0] if len(records) == 1 and random_.random() < 0.5 else writer.array(records)
+    path = random_.choice([None, "data", "data.rows"])
     for name in reversed(path.split(".") if path else []):
-        beside = [(other, writer.value("s")) for other in draw(st.sampled_from([(), ("next",), ("é", "x")]))]
-        pairs = [*beside, (name, text)] if draw(st.booleans()) else [(name, text), *beside]
+        beside = [(other, writer.value("s")) for other in random_.choice([(), ("next",), ("é", "x")])]
+        pairs = [*beside, (name, text)] if random_.random() < 0.5 else [(name, text), *beside]
         text = writer.object(pairs + ([(name, "[]")] if writer.rarely(30) else []))
     text = writer.blank() + text + writer.blank()
-    data = draw(damaged(text.encode("utf-8", "surrogatepass")))
-    if draw(st.integers(0, 6)) == 0:
+    data = damaged(random_, text.encode("utf-8", "surrogatepass"))
+    if random_.randint(0, 6) == 0:
         data = b"\xef\xbb\xbf" + data
-    return Case(data, {"type": "json", "records_path": path, "null_values": options.nulls}, options, draw(chunks()))
+    format = {"type": "json", "records_path": path, "null_values": options.nulls}
+    return Case(data, format, options, random_.choice(CHUNKS))
 
 
 XML_TEXT = [
@@ -236,38 +226,44 @@ NASTY_XML = [
 ]
 
 
-@st.composite
-def xml_files(draw: st.DrawFn) -> Case:
-    options = draw(options_of(XML_NESTED))
-    nasty, odd = draw(st.integers(0, 2)) == 0, draw(st.integers(0, 3)) == 0
+ODD_HEADS = [
+    '<?xml version="1.0" encoding="latin-1"?>', "<!DOCTYPE all>", '<!DOCTYPE a [<!ENTITY s "x">]>', "\n<?xml ?>", "x",
+]  # fmt: skip
+
+
+def xml_file(random_: Random) -> Case:
+    options = options_of(random_, XML_NESTED)
+    nasty, odd = random_.randint(0, 2) == 0, random_.randint(0, 3) == 0
 
     def rarely(of: int) -> bool:
-        return draw(st.integers(1, of)) == of
+        return random_.randint(1, of) == of
 
     def text() -> str:
         atoms = XML_TEXT + NASTY_XML if nasty and rarely(8) else XML_TEXT
-        return "".join(draw(st.lists(st.sampled_from(atoms), max_size=4)))
+        return "".join(random_.choices(atoms, k=random_.randint(0, 4)))
 
     def attributes(names: Sequence[str]) -> str:
         listed = [*names, *(["xsi:nil"] if rarely(12) else []), *(["id"] if nasty and rarely(30) else [])]
-        quote = draw(st.sampled_from("'\""))
+        quote = random_.choice("'\"")
         words = ["1", "true", "x", "", "a>b", "a&#10;b", "/>"]
-        return "".join(f"{draw(blanks)} {name}={quote}{draw(st.sampled_from(words))}{quote}" for name in listed)
+        return "".join(f"{random_.choice(blanks)} {name}={quote}{random_.choice(words)}{quote}" for name in listed)
 
     def element(name: str, content: str, names: Sequence[str] = ()) -> str:
-        tag = name + attributes(names) + draw(blanks)
-        return f"<{tag}/>" if not content and draw(st.booleans()) else f"<{tag}>{content}</{name}{draw(blanks)}>"
+        tag = name + attributes(names) + random_.choice(blanks)
+        if not content and random_.random() < 0.5:
+            return f"<{tag}/>"
+        return f"<{tag}>{content}</{name}{random_.choice(blanks)}>"
 
     def child(name: str, depth: int = 0) -> str:
-        kind = draw(st.sampled_from(NAMES)) if rarely(15) else name
+        kind = random_.choice(NAMES) if rarely(15) else name
         if kind == "o":
-            parts = "".join(element("b", text()) for _ in range(draw(st.sampled_from([0, 1, 1, 1, 2]))))
-            return element(name, parts + (text() if rarely(20) else ""), draw(st.sampled_from([(), ("a",)])))
+            parts = "".join(element("b", text()) for _ in range(random_.choice([0, 1, 1, 1, 2])))
+            return element(name, parts + (text() if rarely(20) else ""), random_.choice([(), ("a",)]))
         if kind == "m":
-            keys = draw(st.lists(st.sampled_from(["k", "é", "k2"]), max_size=2))
+            keys = random_.choices(["k", "é", "k2"], k=random_.randint(0, 2))
             return element(name, "".join(element(key, text()) for key in keys))
         if kind == "n" and not rarely(4):
-            return element(name, draw(st.sampled_from(["12", " -7.0 ", "", "9223372036854775808"])))
+            return element(name, random_.choice(["12", " -7.0 ", "", "9223372036854775808"]))
         if rarely(150):
             return element(name, "<d>" * 9000 + "</d>" * 9000)
         if depth < 2 and rarely(20):
@@ -277,34 +273,24 @@ def xml_files(draw: st.DrawFn) -> Case:
     def record() -> str:
         names = [name for name in options.columns if not rarely(6)]
         names += ["l"] * (("l" in names) + rarely(4)) if "l" in options.columns else []
-        names += [draw(st.sampled_from(["ID", "other", "_VALUE", "s"]))] if odd and rarely(6) else []
-        content = "".join(draw(blanks) + child(name) for name in names)
-        return element(
-            "r", content + (text() if nasty and rarely(10) else draw(blanks)), ("no",) if odd and rarely(6) else ()
-        )
+        names += [random_.choice(["ID", "other", "_VALUE", "s"])] if odd and rarely(6) else []
+        content = "".join(random_.choice(blanks) + child(name) for name in names)
+        content += text() if nasty and rarely(10) else random_.choice(blanks)
+        return element("r", content, ("no",) if odd and rarely(6) else ())
 
-    blanks = st.sampled_from(["", "", "", " ", "\n", "\r\n", "\t"])
-    records = [record() if not rarely(12) else child("other") for _ in range(draw(st.integers(0, 4)))]
-    body = "".join(draw(blanks) + (f"<g>{r}</g>" if rarely(8) else r) for r in records)
-    whole = records[0] if len(records) == 1 and rarely(3) else f"<all>{body}{draw(blanks)}</all>"
-    head = draw(st.sampled_from(["", "", '<?xml version="1.0"?>', '<?xml version="1.0" encoding="UTF-8"?>\n']))
+    blanks = ["", "", "", " ", "\n", "\r\n", "\t"]
+    records = [record() if not rarely(12) else child("other") for _ in range(random_.choice(COUNTS))]
+    body = "".join(random_.choice(blanks) + (f"<g>{r}</g>" if rarely(8) else r) for r in records)
+    whole = records[0] if len(records) == 1 and rarely(3) else f"<all>{body}{random_.choice(blanks)}</all>"
+    head = random_.choice(["", "", '<?xml version="1.0"?>', '<?xml version="1.0" encoding="UTF-8"?>\n'])
     if rarely(12):
-        head = draw(
-            st.sampled_from(
-                [
-                    '<?xml version="1.0" encoding="latin-1"?>',
-                    "<!DOCTYPE all>",
-                    '<!DOCTYPE a [<!ENTITY s "x">]>',
-                    "\n<?xml ?>",
-                    "x",
-                ]
-            )
-        )
-    text_ = head + draw(st.sampled_from(["", "<!-- é -->\n"])) + whole + draw(st.sampled_from(["", "\n", "<!-- -->"]))
-    data = draw(damaged(text_.encode("utf-8", "surrogatepass")))
-    if draw(st.integers(0, 6)) == 0:
+        head = random_.choice(ODD_HEADS)
+    text_ = head + random_.choice(["", "<!-- é -->\n"]) + whole + random_.choice(["", "\n", "<!-- -->"])
+    data = damaged(random_, text_.encode("utf-8", "surrogatepass"))
+    if random_.randint(0, 6) == 0:
         data = b"\xef\xbb\xbf" + data
-    return Case(data, {"type": "xml", "row_element": "r", "null_values": options.nulls}, options, draw(chunks()))
+    format = {"type": "xml", "row_element": "r", "null_values": options.nulls}
+    return Case(data, format, options, random_.choice(CHUNKS))
 
 
 def by_the_letter(case: Case) -> Outcome | None:
@@ -364,28 +350,32 @@ def check(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Check]:
         yield compare
 
 
-@SHORT
-@given(jsonl_files())
-def test_json_lines_are_read_by_the_letter(check: Check, case: Case) -> None:
-    check(case)
+@settings(max_examples=40)
+@given(RANDOM)
+def test_json_lines_are_read_by_the_letter(check: Check, random_: Random) -> None:
+    check(jsonl_file(random_))
 
 
-@SHORT
-@given(json_files())
-def test_json_documents_are_read_by_the_letter(check: Check, case: Case) -> None:
-    check(case)
+@settings(max_examples=40)
+@given(RANDOM)
+def test_json_documents_are_read_by_the_letter(check: Check, random_: Random) -> None:
+    check(json_file(random_))
 
 
-@SHORT
-@given(xml_files())
-def test_xml_documents_are_read_by_the_letter(check: Check, case: Case) -> None:
-    check(case)
+@settings(max_examples=40)
+@given(RANDOM)
+def test_xml_documents_are_read_by_the_letter(check: Check, random_: Random) -> None:
+    check(xml_file(random_))
 
 
 @pytest.mark.chaos
 @pytest.mark.timeout(SECONDS + 3600)
-@pytest.mark.parametrize("files", [jsonl_files, json_files, xml_files])
+@pytest.mark.parametrize("make", [jsonl_file, json_file, xml_file])
 def test_objects_are_read_by_the_letter_for_long(
-    check: Check, files: Callable[[], st.SearchStrategy[Case]], capsys: pytest.CaptureFixture[str]
+    check: Check, make: Callable[[Random], Case], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_for_long(files.__name__, files(), check, capsys).files
+    def one(seed: int) -> Tally:
+        records = check(make(Random(seed)))
+        return Tally(1, records or 0, records is None)
+
+    assert run_for_long(make.__name__, one, capsys).files
