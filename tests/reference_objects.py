@@ -458,12 +458,14 @@ def _behind_tag(data: bytes, at: int) -> int:
             return at
 
 
-def _outermost(element: _Element, name: str) -> Iterator[_Element]:
-    if element.name == name:
-        yield element
-        return
-    for child in element.children:
-        yield from _outermost(child, name)
+def _outermost(root: _Element, name: str) -> Iterator[_Element]:
+    left = [root]
+    while left:
+        element = left.pop()
+        if element.name == name:
+            yield element
+        else:
+            left += reversed(element.children)
 
 
 def _fields(element: _Element, kinds: Mapping[str, str], options: Options) -> dict[str, Any] | None:

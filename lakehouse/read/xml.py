@@ -237,6 +237,9 @@ class _Document:
         except _Misfit as misfit:
             self._rows.condemn(self._line, raw, str(misfit))
             return
+        except RecursionError:
+            self._rows.condemn(self._line, raw, "elements nested too deeply")
+            return
         self._rows.add(self._line, raw, found)
 
     def _fail(self, line: int, reason: str) -> NoReturn:
