@@ -16,7 +16,6 @@ _COMMANDS = {
     "diagnose": "which state holds, the evidence, the next command",
     "arrivals": "arrival delays and the advised window",
     "infer": "write a declaration from files",
-    "bookmark": "show and move bookmarks",
     "object": "skip, release or reload one object",
     "gate": "accept a failed gate",
 }
