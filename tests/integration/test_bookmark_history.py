@@ -1,4 +1,4 @@
-"""What `lakehouse bookmark show`, `history` and `diff` say of a bookmark, from its published manifests alone."""
+"""What `lakehouse bookmark` and `lakehouse arrivals` say of a bookmark, from its published manifests alone."""
 
 from __future__ import annotations
 
@@ -76,3 +76,18 @@ def test_the_command_line_shows_it(lake: Lake) -> None:
         assert (process.returncode, said in out) == (0, True)
     code, _, err = lake.cli("bookmark", "show", lake.table, "--at", "yesterday")
     assert (code, "--at: not a time" in err) == (2, True)
+
+
+def test_arrivals_are_counted_in_days(lake: Lake) -> None:
+    lake.put(DAY_1, "a.csv", csv(order(1)))
+    load(lake, 0)
+    waiting = lake.put(DAY_2, "b.csv", csv(order(2)))
+    code, found, _ = lake.cli("arrivals", lake.table, "--miss-rate", "0.5", "--json")
+    first, second = (int(days) for days in found["days"])
+    assert (code, found["objects"], second - first, found["advised"]) == (0, 2, 1, first)
+    assert [one["wait"] is None for one in found["latest"] if one["uri"] == waiting] == [True]
+    code, _, err = lake.cli("arrivals", lake.table, "--miss-rate", "7")
+    assert (code, "--miss-rate: got 7.0" in err) == (2, True)
+    process = lake.start("arrivals", lake.table)
+    out, _ = process.communicate(timeout=120)
+    assert (process.returncode, "days from landing date to arrival" in out) == (0, True)

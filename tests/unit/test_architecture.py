@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2] / "lakehouse"
 LAYERS = (
     ("errors", "types", "model", "naming", "units"),
-    ("declaration", "recover", "reconcile", "gate", "placement", "bookmark"),
+    ("declaration", "recover", "reconcile", "gate", "placement", "bookmark", "arrivals"),
     ("plan", "manifest", "sweep", "whole_dates"),
     (
         "faults",
@@ -52,7 +52,7 @@ LAYERS = (
 )
 PURE = {
     "errors", "types", "model", "naming", "units", "recover", "reconcile", "gate", "placement", "bookmark", "plan",
-    "manifest", "sweep", "whole_dates",
+    "arrivals", "manifest", "sweep", "whole_dates",
 }  # fmt: skip
 IMPURE_STANDARD = {
     "os",
