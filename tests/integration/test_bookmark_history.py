@@ -1,4 +1,4 @@
-"""What `lakehouse bookmark` and `lakehouse arrivals` say of a bookmark, from its published manifests alone."""
+"""What `lakehouse bookmark`, `arrivals` and `reconcile --objects` say: from manifests, and from a listing."""
 
 from __future__ import annotations
 
@@ -91,3 +91,22 @@ def test_arrivals_are_counted_in_days(lake: Lake) -> None:
     process = lake.start("arrivals", lake.table)
     out, _ = process.communicate(timeout=120)
     assert (process.returncode, "days from landing date to arrival" in out) == (0, True)
+
+
+def test_the_listing_is_compared_with_the_bookmark(lake: Lake) -> None:
+    gone = lake.put(DAY_1, "a.csv", csv(order(1)))
+    lake.put(DAY_1, "b.csv", csv(order(2)))
+    load(lake, 0)
+    lake.stack.s3.delete_object(Bucket="landing", Key=gone.removeprefix("s3://landing/"))
+    code, found, _ = lake.cli("reconcile", lake.table, "--objects", "--json")
+    assert (code, found["complete"], found["left"]) == (0, True, [])
+    assert [item["uri"] for item in found["gone"]] == [gone]
+    waiting = lake.put(DAY_2, "c.csv", csv(order(3)))
+    code, found, _ = lake.cli("reconcile", lake.table, "--objects", "--json")
+    assert (code, found["holds"], found["complete"]) == (1, True, False)
+    assert [(item["uri"], item["decision"]) for item in found["left"]] == [(waiting, "planned")]
+    code, found, _ = lake.cli("reconcile", lake.table, "--objects", "--partition", str(DAY_1), "--json")
+    assert (code, found["complete"]) == (0, True)
+    process = lake.start("reconcile", lake.table, "--objects")
+    out, _ = process.communicate(timeout=120)
+    assert (process.returncode, "objects are left" in out, f"gone since: {gone}" in out) == (1, True, True)

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2] / "lakehouse"
 LAYERS = (
     ("errors", "types", "model", "naming", "units"),
     ("declaration", "recover", "reconcile", "gate", "placement", "bookmark", "arrivals"),
-    ("plan", "manifest", "sweep", "whole_dates"),
+    ("plan", "manifest", "sweep", "whole_dates", "completeness"),
     (
         "faults",
         "process",
@@ -52,7 +52,7 @@ LAYERS = (
 )
 PURE = {
     "errors", "types", "model", "naming", "units", "recover", "reconcile", "gate", "placement", "bookmark", "plan",
-    "arrivals", "manifest", "sweep", "whole_dates",
+    "arrivals", "completeness", "manifest", "sweep", "whole_dates",
 }  # fmt: skip
 IMPURE_STANDARD = {
     "os",
