@@ -40,6 +40,8 @@ def added_columns(declaration: Declaration, table: Table | None) -> tuple[str, .
 def effective_declaration(declaration: Declaration, table: Table | None, brought: Collection[str] = ()) -> Declaration:
     """What is staged and merged: the declared columns, those that earlier batches added to the table, and those that
     this batch `brought`, by name. The declaration itself without `add`."""
+    if not declaration.adds:
+        return declaration
     known = added_columns(declaration, table)
     return declaration.with_added((*known, *sorted(set(brought).difference(known))))
 

@@ -231,8 +231,8 @@ def _compare_requirement(name: str, have: NestedField, required: set[str], found
 
 def _brought_as_text(table: str, name: str, kind: str) -> str:
     return (
-        f"column {name} is declared as {kind}, and the table has it as text, as files brought it undeclared; text cannot "
-        f"become another type: put it aside with ALTER TABLE {table} RENAME COLUMN {name} TO {name}_text, "
+        f"column {name} is declared as {kind}, and the table has it as text, as files brought it undeclared; text "
+        f"becomes no other type: put it aside with ALTER TABLE {table} RENAME COLUMN {name} TO {name}_text, "
         f"then lakehouse load {table} --mode full reads it as {kind}"
     )
 

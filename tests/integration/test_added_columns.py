@@ -271,7 +271,7 @@ def test_every_write_mode_adds_columns(local: Lake, mode: str) -> None:
     local.write_declaration(local.declaration_text().replace("  key:", f"  write: {mode}\n  key:"))
     local.put(DAY_1, "a.csv", csv([order(1), order(2)]))
     local.load()
-    local.put(DAY_2, "b.csv", csv([order(3) + ",x", order(2, "3.00", 5) + ",y"], "extra"))
+    local.put(DAY_2, "b.csv", csv([order(1) + ",", order(3) + ",x", order(2, "3.00", 5) + ",y"], "extra"))
     receipt = local.load()
     assert receipt.state is State.COMMITTED, receipt.error
     found = table_of(local).scan().to_arrow().to_pylist()
