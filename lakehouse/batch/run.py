@@ -52,6 +52,9 @@ from lakehouse.state import write_rejects
 from lakehouse.storage import Storage
 from lakehouse.sweep import kept_outcomes, sweep_for, withheld_dates
 
+MOST_NAMED = 20
+"""So many new columns are named by a warning; the receipt has all of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
@@ -138,9 +141,10 @@ def _spread(con: duckdb.DuckDBPyConnection, task: BatchTask, staged: Staged) -> 
     declaration, new = spread_added(con, task.declaration, task.position.target.table)
     if not new:
         return replace(task, declaration=declaration), staged
+    more = f" and {len(new) - MOST_NAMED} more" if len(new) > MOST_NAMED else ""
     warning = (
-        f"columns of files that nobody declared are columns of the table now, as text: {', '.join(new)}; "
-        f"declare them in {declaration.path} to have them checked"
+        f"columns of files that nobody declared are columns of the table now, as text: "
+        f"{', '.join(new[:MOST_NAMED])}{more}; declare them in {declaration.path} to have them checked"
     )
     return replace(task, declaration=declaration), replace(staged, warnings=(*staged.warnings, warning))
 
