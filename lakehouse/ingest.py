@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lakehouse import naming
+from lakehouse.added import added_columns
 from lakehouse.attempt import write_record
 from lakehouse.batch import BatchResult, BatchTask, run_batch
 from lakehouse.batch.stopwatch import Stopwatch
@@ -209,7 +210,11 @@ class _Load:
         """
         with self._watch.step("ledger"):
             self._services.progress(Progress("ledger", 0, 0, 0))
-            self._builder.stands_at(snapshot_id=target.tag.snapshot_id if target.tag else None, table_rows=target.rows)
+            self._builder.stands_at(
+                snapshot_id=target.tag.snapshot_id if target.tag else None,
+                table_rows=target.rows,
+                added_columns=added_columns(self._declaration, target.table),
+            )
             try:
                 sync(standing_of(target), self._services)
             except LakehouseError as error:

@@ -347,6 +347,7 @@ class Receipt:
     `bookmark_version` is None if the load failed before it could read the bookmark.
     `table_rows` counts the rows of the whole table after the load, from its manifests; None if that is not known.
     `merge_rule` is the rule by which files with dead rows were rewritten or left with position deletes.
+    `added_columns` are the table's columns that files brought undeclared, in this load or before.
     """
 
     table: str
@@ -369,3 +370,4 @@ class Receipt:
     exit_code: int = 0
     table_rows: int | None = None
     merge_rule: str = ""
+    added_columns: tuple[str, ...] = ()

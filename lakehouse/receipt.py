@@ -47,6 +47,7 @@ class ReceiptBuilder:
         self._version: int | None = None
         self._snapshot_id: int | None = None
         self._table_rows: int | None = None
+        self._added_columns: tuple[str, ...] = ()
         self._ledger = "ok"
         self._warnings: list[str] = []
 
@@ -58,9 +59,10 @@ class ReceiptBuilder:
     def warn(self, text: str) -> None:
         self._warnings.append(text)
 
-    def stands_at(self, *, snapshot_id: int | None, table_rows: int | None) -> None:
+    def stands_at(self, *, snapshot_id: int | None, table_rows: int | None, added_columns: tuple[str, ...]) -> None:
         self._snapshot_id = snapshot_id
         self._table_rows = table_rows
+        self._added_columns = added_columns
 
     def ended(self, result: BatchResult) -> None:
         self._results.append(result)
@@ -104,6 +106,7 @@ class ReceiptBuilder:
             exit_code=exit_code,
             table_rows=self._table_rows,
             merge_rule=next((r.merge_rule for r in reversed(done)), ""),
+            added_columns=self._added_columns,
         )
 
     def _batch(self, result: BatchResult) -> BatchReceipt:
@@ -204,4 +207,5 @@ def receipt_json(receipt: Receipt) -> dict[str, Any]:
     }
     body["batches"] = [{**asdict(b), "rows": b.rows.as_dict()} for b in receipt.batches]
     body["warnings"] = list(receipt.warnings)
+    body["added_columns"] = list(receipt.added_columns)
     return body

@@ -10,11 +10,12 @@ import duckdb
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from lakehouse.batch.staging import stage_objects
+from lakehouse.batch.staging import spread_added, stage_objects
 from lakehouse.batch.stopwatch import Stopwatch
 from lakehouse.catalog import translated
 from lakehouse.delete_mark import mark_deletes
 from lakehouse.errors import DataError
+from lakehouse.evolve import fit_table, with_schema
 from lakehouse.graves import load_graves
 from lakehouse.iceberg import live_files
 from lakehouse.merge import match_target, supersede
@@ -51,6 +52,7 @@ def reread_equations(
         con,
         declaration,
         wanted,
+        table=position.target.table,
         bookmark=position.bookmark,
         landing=open_storage(root, services.env),
         folder=folder / "landing",
@@ -59,6 +61,7 @@ def reread_equations(
         watch=Stopwatch(services.clock),
     )
     mark_deletes(con, declaration)
+    declaration, _ = spread_added(con, declaration, position.target.table)
     supersede(con, declaration)
     if declaration.keyed:
         absent, older = _compared(con, declaration, position, snapshot, folder=folder, services=services)
@@ -90,6 +93,7 @@ def _compared(
     Keys that were deleted by rule are neither: remembered hard deletes, and what a snapshot's newest date left out.
     """
     table = _table(position)
+    table = with_schema(table, fit_table(declaration, table).change)
     bookmark = position.bookmark
     load_graves(con, declaration, bookmark, services.state, now=services.now(), folder=folder / "graves")
     with translated(f"table={declaration.table}"):

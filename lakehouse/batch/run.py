@@ -16,6 +16,7 @@ from pathlib import Path
 import duckdb
 
 from lakehouse import naming
+from lakehouse.added import effective_declaration
 from lakehouse.attempt import (
     clear_staging,
     export_staging,
@@ -23,9 +24,9 @@ from lakehouse.attempt import (
     write_record,
 )
 from lakehouse.batch.commit import Committed, commit_batch
-from lakehouse.batch.matching import PreparedTarget, match_batch, prepare
+from lakehouse.batch.matching import PreparedTarget, match_batch, prepare, refit
 from lakehouse.batch.measure import measure
-from lakehouse.batch.staging import Staged, stage_objects
+from lakehouse.batch.staging import Staged, spread_added, stage_objects
 from lakehouse.batch.stopwatch import Stopwatch
 from lakehouse.batch.task import BatchTask
 from lakehouse.delete_mark import mark_deletes
@@ -46,9 +47,13 @@ from lakehouse.model import (
 )
 from lakehouse.scratch import scratch_folder
 from lakehouse.services import Progress, Services
+from lakehouse.stage import drop_objects
 from lakehouse.state import write_rejects
 from lakehouse.storage import Storage
 from lakehouse.sweep import kept_outcomes, sweep_for, withheld_dates
+
+MOST_NAMED = 20
+"""So many new columns are named by a warning; the receipt has all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +90,14 @@ def run_batch(task: BatchTask, *, landing: Storage, services: Services, watch: S
         ThreadPoolExecutor(1, thread_name_prefix="prepare") as beside,
     ):
         size = sum(item.object.size for item in task.objects)
-        prepared = beside.submit(prepare, task.declaration, task.position.target, batch_bytes=size)
+        target = task.position.target
+        known = effective_declaration(task.declaration, target.table)
+        prepared = beside.submit(prepare, known, target, batch_bytes=size)
         staged = stage_objects(
             con,
             task.declaration,
             task.objects,
+            table=target.table,
             bookmark=task.position.bookmark,
             landing=landing,
             folder=folder / "landing",
@@ -105,6 +113,7 @@ def run_batch(task: BatchTask, *, landing: Storage, services: Services, watch: S
             )
         with watch.step("stage"):
             mark_deletes(con, task.declaration)
+            task, staged = _spread(con, task, staged)
             superseded = supersede(con, task.declaration)
             gates = _ask_gates(task, staged, superseded, landing=landing, services=services)
         if not all(g.passed for g in gates):
@@ -121,11 +130,23 @@ def _withhold(con: duckdb.DuckDBPyConnection, task: BatchTask, staged: Staged) -
         return staged
     outcomes = kept_outcomes(staged.outcomes, dates)
     dropped = [o.object.uri for o in staged.outcomes if o not in outcomes]
-    con.execute("delete from staged where _source_file in (select unnest($uris::varchar[]))", {"uris": dropped})
-    con.execute("delete from rejects where uri in (select unnest($uris::varchar[]))", {"uris": dropped})
+    drop_objects(con, dropped)
     named = ", ".join(sorted(day.isoformat() if day else "undated" for day in dates))
     warning = f"not replaced, for an object of theirs could not be read: {named}"
     return replace(staged, outcomes=outcomes, withheld=dates, warnings=(*staged.warnings, warning))
+
+
+def _spread(con: duckdb.DuckDBPyConnection, task: BatchTask, staged: Staged) -> tuple[BatchTask, Staged]:
+    """Go on with the columns that files brought as with declared ones."""
+    declaration, new = spread_added(con, task.declaration, task.position.target.table)
+    if not new:
+        return replace(task, declaration=declaration), staged
+    more = f" and {len(new) - MOST_NAMED} more" if len(new) > MOST_NAMED else ""
+    warning = (
+        f"columns of files that nobody declared are columns of the table now, as text: "
+        f"{', '.join(new[:MOST_NAMED])}{more}; declare them in {declaration.path} to have them checked"
+    )
+    return replace(task, declaration=declaration), replace(staged, warnings=(*staged.warnings, warning))
 
 
 def _merge(
@@ -151,7 +172,10 @@ def _merge(
     staged = replace(staged, warnings=(*staged.warnings, *warnings))
     services.progress(Progress("merge", 0, 0, sum(o.rows.staged for o in staged.outcomes)))
     with watch.step("merge"):
-        matched = match_batch(con, task, sweep, prepared=prepared.result(), folder=folder / "graves", services=services)
+        ready = prepared.result()
+        if ready is not None and ready.declaration.added != declaration.added:
+            ready = refit(ready, declaration)
+        matched = match_batch(con, task, sweep, prepared=ready, folder=folder / "graves", services=services)
     if sweep.snapshot_date is not None:
         vanished = matched.match.counts.vanished
         gates = (*gates, deleted_ratio_gate(vanished, matched.live.rows, declaration.max_deleted_ratio))

@@ -25,6 +25,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from lakehouse.declaration.column_names import NAME
 from lakehouse.declaration.cron import check_cron
 from lakehouse.declaration.file_glob import compile_glob
 from lakehouse.declaration.problem import nearest
@@ -198,7 +199,7 @@ def _strptime(*needed: str) -> AfterValidator:
 
 
 Text = Annotated[str, Strict()]
-Name = Annotated[str, Strict(), matching(r"[^\x00-\x1f\x7f]+", "a name without control characters")]
+Name = Annotated[str, Strict(), matching(NAME, "a name without control characters")]
 Switch = Annotated[bool, BeforeValidator(_environment_value), Strict()]
 Count = Annotated[int, BeforeValidator(_environment_value), Strict(), Field(ge=0)]
 Positive = Annotated[int, BeforeValidator(_environment_value), Strict(), Field(ge=1)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -60,6 +60,9 @@ from lakehouse.naming import RESCUED
 
 COLUMN_NAME = "\0name"
 """Where a column's name is put for validation: no field of a column can be called like this."""
+
+_TEXTS = "map<string, string>"
+"""The type of the column RESCUED."""
 
 ARRIVAL = ("\0arrival",)
 """What the word `arrival` becomes in place of the columns of `order_by`: no column can be called like this."""
@@ -150,6 +153,10 @@ def _named_columns(value: object) -> object:
     ]
 
 
+def _plain_column(name: str, kind: str) -> Column:
+    return Column.model_validate({COLUMN_NAME: name, "from": name, "type": kind})
+
+
 def _partition_field(value: object) -> PartitionField:
     if not isinstance(value, str):
         raise ValueError("expected a column or a transform such as day(order_time)")
@@ -197,7 +204,7 @@ class Declaration(Values):
     source: Source
     sources: Annotated[None, only(None)] = None
     columns: Annotated[tuple[Column, ...], BeforeValidator(_named_columns), Field(min_length=1)]
-    unknown_columns: Annotated[Literal["reject", "ignore", "rescue"], later("add")] = "reject"
+    unknown_columns: Literal["reject", "ignore", "rescue", "add"] = "reject"
     sql: Annotated[None, only(None)] = None
     write: Literal["upsert", "snapshot", "replace_partition", "append"] = "upsert"
     key: Annotated[tuple[Text, ...], Field(min_length=1)] = ()
@@ -222,6 +229,7 @@ class Declaration(Values):
     engine: Annotated[Literal["duckdb"], later("spark", "auto")] = "duckdb"
     catalog: Annotated[Text, Field(min_length=1)] | None = None
     _origin: Origin | None = PrivateAttr(default=None)
+    _declared: Declaration | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
     @classmethod
@@ -244,7 +252,7 @@ class Declaration(Values):
             return data
         columns = data.get("columns")
         # a column of that name has a finding of its own
-        return {**data, "columns": {**columns, RESCUED: "map<string, string>"}} if isinstance(columns, dict) else data
+        return {**data, "columns": {**columns, RESCUED: _TEXTS}} if isinstance(columns, dict) else data
 
     @property
     def namespace(self) -> str:
@@ -275,8 +283,38 @@ class Declaration(Values):
 
     @property
     def rescues(self) -> bool:
-        """Whether columns of a file that are not declared are kept in the column RESCUED."""
-        return self.unknown_columns == "rescue"
+        """Whether readers keep columns of a file that are not declared in the column RESCUED."""
+        return self.unknown_columns in ("rescue", "add")
+
+    @property
+    def adds(self) -> bool:
+        """Whether columns of a file that are not declared become columns of the table."""
+        return self.unknown_columns == "add"
+
+    @property
+    def as_read(self) -> Declaration:
+        """What readers follow: where columns are added, what is not declared goes to the column RESCUED first."""
+        if not self.adds:
+            return self
+        return self.model_copy(update={"columns": (*self.columns, _plain_column(RESCUED, _TEXTS))})
+
+    def with_added(self, names: Sequence[str]) -> Declaration:
+        """The same declaration with optional columns of text behind its own; its hash stays the declared one."""
+        if not names:
+            return self
+        more = self.model_copy(update={"columns": (*self.columns, *(_plain_column(n, "string") for n in names))})
+        more._declared = self
+        return more
+
+    @property
+    def declared(self) -> Declaration:
+        """The declaration as it was declared, without the columns of `with_added`."""
+        return self._declared or self
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """Names of the columns of `with_added`."""
+        return tuple(c.name for c in self.columns[len(self.declared.columns) :])
 
     @property
     def file_columns(self) -> tuple[Column, ...]:
@@ -304,6 +342,8 @@ class Declaration(Values):
 
         Defaults are left out, so that a new field does not make every loaded object look outdated.
         """
+        if self._declared is not None:
+            return self._declared.hash
         what = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, include=_HASHED)
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
 

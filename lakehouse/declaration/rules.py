@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lakehouse.declaration.column_names import name_faults
 from lakehouse.declaration.fields import show
 from lakehouse.declaration.partition_field import TIME_TRANSFORMS, PartitionField, fits, fitting, parse_partition_field
 from lakehouse.declaration.problem import Finding, nearest
 from lakehouse.declaration.type_rules import broken_type_rules
 from lakehouse.declaration.write_rules import broken_write_rules
-from lakehouse.naming import DELETED_AT, IS_DELETE, LINEAGE, RESCUED
 from lakehouse.types import ColumnType, parse_type
 
 _TIMES = ("timestamp", "timestamptz")
@@ -99,18 +99,8 @@ def _column_names(raw: _Raw) -> Iterator[Finding]:
     read: dict[str, str] = {}
     for name, spec in raw.columns.items():
         place = ("columns", name)
-        if name.lower() in LINEAGE:
-            yield Finding(place, "the name belongs to a lineage column; choose another name", at_key=True)
-        if name.lower() in (DELETED_AT, IS_DELETE):
-            yield Finding(place, "the name belongs to the marks of deletes; choose another name", at_key=True)
-        if name.lower() == RESCUED:
-            yield Finding(place, "the name belongs to the rescued columns; choose another name", at_key=True)
-        if name.lower() == "rowid" or name.startswith("__"):
-            yield Finding(place, "the engine has such names for itself; choose another one, with `from`", at_key=True)
-        if "." in name:
-            yield Finding(
-                place, "a column name has no dot; rename it, with `from` for its name in the file", at_key=True
-            )
+        for fault in name_faults(name):
+            yield Finding(place, fault, at_key=True)
         if first := seen.get(name.lower()):
             yield Finding(
                 place, f"the column name differs from {first} by case alone; choose another name", at_key=True

@@ -183,7 +183,6 @@ def test_mistakes_in_the_source(source: str, message: str) -> None:
     ("field", "value"),
     [
         ("sql", "x.sql"),
-        ("unknown_columns", "add"),
         ("engine", "spark"),
         ("sources", "[{uri: s3://landing/a/}]"),
         ("columns", "{id: bigint, t: date, x: {type: string, pii: true}}"),
@@ -217,6 +216,22 @@ def test_rescued_columns_have_a_column_of_their_own() -> None:
     assert [c.name for c in declaration.columns] == [*(c.name for c in parse(document()).columns), "_rescued"]
     (found,) = mistakes(document(unknown_columns="rescue", columns="{id: bigint, t: date, _rescued: string}"))
     assert "columns._rescued: the name belongs to the rescued columns; choose another name" in found
+
+
+def test_added_columns_follow_the_declared_ones_and_change_no_hash() -> None:
+    declaration = parse(document(unknown_columns="add"))
+    names = [c.name for c in declaration.columns]
+    assert (declaration.added, declaration.with_added(())) == ((), declaration)
+    more = declaration.with_added(("b", "a"))
+    assert [c.name for c in more.columns] == [*names, "b", "a"]
+    assert more.added == ("b", "a") and str(more.columns[-1].type) == "string" and not more.columns[-1].required
+    assert more.hash == declaration.hash and more.declared == declaration != more
+    as_read = declaration.as_read
+    assert as_read.rescues and as_read.file_columns == declaration.file_columns
+    assert [c.name for c in as_read.columns] == [*names, "_rescued"]
+    for word in ("reject", "ignore", "rescue"):
+        other = parse(document(unknown_columns=word))
+        assert other.as_read is other and not other.adds
 
 
 def test_mistakes_in_nested_origins() -> None:
