@@ -1,4 +1,4 @@
-"""Runs one batch: read and stage, gate, merge, publish. Returns how it ended; only a published batch changed anything.
+"""Runs one batch: read and stage, transform, gate, merge, publish. Returns how it ended; only a published batch changed anything.
 
 Files of an attempt that ends unpublished stay where they are: invisible, and removed by maintenance under the rule of
 DESIGN §3, never here.
@@ -49,6 +49,7 @@ from lakehouse.services import Progress, Services
 from lakehouse.state import write_rejects
 from lakehouse.storage import Storage
 from lakehouse.sweep import kept_outcomes, sweep_for, withheld_dates
+from lakehouse.transform import transform
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,8 @@ def run_batch(task: BatchTask, *, landing: Storage, services: Services, watch: S
                 State.NOTHING_TO_DO, task, failed=staged.failed, changed=staged.changed, withheld=staged.withheld
             )
         with watch.step("stage"):
+            made = transform(con, task.declaration, staged.outcomes, folder=folder)
+            staged = replace(staged, outcomes=made.outcomes, transformed=made.equations)
             mark_deletes(con, task.declaration)
             superseded = supersede(con, task.declaration)
             gates = _ask_gates(task, staged, superseded, landing=landing, services=services)
@@ -164,6 +167,7 @@ def _merge(
         staged.outcomes,
         sweep=sweep,
         superseded=superseded,
+        transformed=staged.transformed,
         gates=gates,
         folder=folder,
         services=services,

@@ -19,7 +19,7 @@ from lakehouse.batch.stopwatch import Stopwatch
 from lakehouse.bookmark import first_seen
 from lakehouse.errors import LakehouseError, ObjectChanged, RetryLater, UnreadableObject
 from lakehouse.landing import fetch_all
-from lakehouse.model import Bookmark, Decision, ObjectDecision, ObjectOutcome
+from lakehouse.model import Bookmark, Decision, Equation, ObjectDecision, ObjectOutcome
 from lakehouse.services import Progress, Services
 from lakehouse.stage import StagedObject, create_staging, make_object_plain, stage_object, stage_small_objects
 from lakehouse.storage import Storage
@@ -39,7 +39,7 @@ class Staged:
     """What was staged. `changed` were overwritten while we worked, `failed` could not be fetched for now.
 
     `warnings` has a line per object that was read without all of the declared columns. `withheld` are landing dates
-    whose objects were taken out again.
+    whose objects were taken out again. `transformed` is what was counted where a declared SQL made the staged rows.
     """
 
     outcomes: tuple[ObjectOutcome, ...]
@@ -47,6 +47,7 @@ class Staged:
     failed: tuple[tuple[ObjectDecision, str], ...]
     warnings: tuple[str, ...]
     withheld: frozenset[date | None] = frozenset()
+    transformed: tuple[Equation, ...] = ()
 
 
 def stage_objects(

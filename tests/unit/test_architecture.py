@@ -31,7 +31,7 @@ LAYERS = (
         "delete_mark",
         "target",
     ),
-    ("services", "lease", "lease_record", "state", "landing", "read", "stage"),
+    ("services", "lease", "lease_record", "state", "landing", "read", "stage", "transform"),
     ("merge", "graves", "publish", "ledger", "attempt", "position"),
     ("batch",),
     ("receipt", "ingest", "reread", "recount", "audit", "doubles", "operator_change", "dedupe", "adopt"),
