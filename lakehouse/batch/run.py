@@ -1,4 +1,5 @@
-"""Runs one batch: read and stage, transform, gate, merge, publish. Returns how it ended; only a published batch changed anything.
+"""Runs one batch: read and stage, transform, gate, merge, publish. Returns how it ended; only a published batch changed
+anything.
 
 Files of an attempt that ends unpublished stay where they are: invisible, and removed by maintenance under the rule of
 DESIGN §3, never here.

@@ -33,12 +33,16 @@ _NAMED = {
     "DEFAULT": "DEFAULT",
 }
 _MACROS = frozenset(
-    """array_append array_pop_back array_pop_front array_prepend array_push_back array_push_front array_reverse
-    array_to_string date_add days_in_month fdiv if ifnull list_any_value list_append list_avg list_bit_and list_bit_or
-    list_bit_xor list_bool_and list_bool_or list_count list_first list_last list_max list_median list_min list_mode
-    list_prepend list_product list_reverse list_stddev_pop list_stddev_samp list_string_agg list_sum list_var_pop
-    list_var_samp map_contains_entry map_contains_value nullif split_part""".split()
-)
+    {
+        "array_append", "array_pop_back", "array_pop_front", "array_prepend", "array_push_back",
+        "array_push_front", "array_reverse", "array_to_string", "date_add", "days_in_month", "fdiv", "if",
+        "ifnull", "list_any_value", "list_append", "list_avg", "list_bit_and", "list_bit_or",
+        "list_bit_xor", "list_bool_and", "list_bool_or", "list_count", "list_first", "list_last",
+        "list_max", "list_median", "list_min", "list_mode", "list_prepend", "list_product", "list_reverse",
+        "list_stddev_pop", "list_stddev_samp", "list_string_agg", "list_sum", "list_var_pop",
+        "list_var_samp", "map_contains_entry", "map_contains_value", "nullif", "split_part",
+    }
+)  # fmt: skip
 """DuckDB's macros that are plain expressions of their arguments."""
 _NEVER = frozenset({"json_serialize_plan"})
 """Binds a statement of its own, and so may open what that one names."""

@@ -40,9 +40,7 @@ _IDS = {
 """DuckDB's types that hold nothing but values of the declared one."""
 
 
-def misfits(
-    names: Sequence[str], types: Sequence[DuckDBPyType], columns: Mapping[str, ColumnType]
-) -> Iterator[str]:
+def misfits(names: Sequence[str], types: Sequence[DuckDBPyType], columns: Mapping[str, ColumnType]) -> Iterator[str]:
     """What is wrong with a result of these columns, where `columns` and the staged lineage are wanted, in any order.
 
     DuckDB takes names without case, and so does this.
@@ -60,8 +58,8 @@ def misfits(
         yield f"the result lacks declared columns: {', '.join(missing)}; add them to the SELECT"
     if lost := [name for name in STAGED_LINEAGE if name not in found]:
         yield (
-            f"the result lacks {', '.join(lost)}, which say where a row comes from; keep them, of several rows those of "
-            f"one: arg_max({lost[0]}, _source_line)"
+            f"the result lacks {', '.join(lost)}, which say where a row comes from; keep them, "
+            f"of several rows those of one: arg_max({lost[0]}, _source_line)"
         )
     for name, declared in wanted.items():
         given = found.get(name.lower())

@@ -1,7 +1,7 @@
 """Replaces the staged rows of a batch by what the declared SQL makes of them.
 
-Everything stays in DuckDB. A row of the result that the table could not hold becomes a reject of the record that it says
-it comes from; a result that does not say that is refused as a whole. Never touches the target.
+Everything stays in DuckDB. A row of the result that the table could not hold becomes a reject of the record that it
+says it comes from; a result that does not say that is refused as a whole. Never touches the target.
 """
 
 from __future__ import annotations
@@ -99,9 +99,7 @@ class _Ran:
     gave: int = 0
 
 
-def _run(
-    con: duckdb.DuckDBPyConnection, declaration: Declaration, batches: Sequence[Collection[str]] | None
-) -> _Ran:
+def _run(con: duckdb.DuckDBPyConnection, declaration: Declaration, batches: Sequence[Collection[str]] | None) -> _Ran:
     """Make the table of selected rows, laid out as `staged` is."""
     assert declaration.sql is not None
     columns = staged_columns(tuple((column.name, column.type) for column in declaration.columns))
@@ -119,9 +117,7 @@ def _run(
         ((given,),) = con.execute(f"SELECT count(*) FROM {STAGED}").fetchall()
         with _told(declaration):
             con.execute(f"CREATE OR REPLACE VIEW {_RESULT} AS {statement.query}")
-            ((gave,),) = con.execute(
-                f"INSERT INTO {_SELECTED} SELECT {cast}, {NEXT_ROW_ID} FROM {_RESULT}"
-            ).fetchall()
+            ((gave,),) = con.execute(f"INSERT INTO {_SELECTED} SELECT {cast}, {NEXT_ROW_ID} FROM {_RESULT}").fetchall()
         ran = _Ran(ran.given + int(given), ran.gave + int(gave))
     con.execute(f"DROP VIEW IF EXISTS {_RESULT}")
     con.execute(f"DROP VIEW {STAGED}")
@@ -141,9 +137,7 @@ def _told(declaration: Declaration) -> Iterator[None]:
         raise wrong_sql(declaration, Fault(message), next=f"lakehouse load {declaration.table}") from error
 
 
-def _check_lineage(
-    con: duckdb.DuckDBPyConnection, declaration: Declaration, objects: Sequence[ObjectOutcome]
-) -> None:
+def _check_lineage(con: duckdb.DuckDBPyConnection, declaration: Declaration, objects: Sequence[ObjectOutcome]) -> None:
     """Every row must say that it comes from an object of the batch, with that object's landing date."""
     known = {(o.object.uri, o.landing_date) for o in objects}
     times = [o.object.last_modified for o in objects]
@@ -228,9 +222,7 @@ def _complaints(declaration: Declaration) -> Iterator[tuple[str, str, str]]:
 
 def _counted(outcome: ObjectOutcome, staged: Mapping[str, int], bad: Mapping[str, int]) -> ObjectOutcome:
     uri, rows = outcome.object.uri, outcome.rows
-    return replace(
-        outcome, rows=replace(rows, rejected=rows.rejected + bad.get(uri, 0), staged=staged.get(uri, 0))
-    )
+    return replace(outcome, rows=replace(rows, rejected=rows.rejected + bad.get(uri, 0), staged=staged.get(uri, 0)))
 
 
 def _equations(

@@ -1,7 +1,7 @@
 """What the SQL of a declaration may say: one SELECT over `staged` that gives the same rows every time. Runs nothing.
 
-Whatever is not known to be harmless is refused: tables but `staged` and the query's own, functions that read, look at the
-clock or draw lots, and what takes rows in the order in which they happen to come.
+Whatever is not known to be harmless is refused: tables but `staged` and the query's own, functions that read, look at
+the clock or draw lots, and what takes rows in the order in which they happen to come.
 """
 
 from __future__ import annotations
