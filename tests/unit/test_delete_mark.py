@@ -35,7 +35,7 @@ def check(condition: str) -> None:
         "op = 'D' -- a comment",
         "nullif(op, '') is null",
         "split_part(op, '-', 1) = 'D'",
-        'age(timestamptz \'2026-01-01\', "at") > interval 1 day',
+        "age(timestamptz '2026-01-01', \"at\") > interval 1 day",
         "true",
     ],
 )

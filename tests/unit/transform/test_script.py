@@ -59,7 +59,7 @@ def fault(text: str) -> str:
         'max("at") as "at", arg_max(_source_file, _source_line) as _source_file, max(_source_line) as _source_line, '
         "max(_source_mtime) as _source_mtime, any_value(_source_date order by _source_line) as _source_date "
         "from staged group by all",
-        "select * replace (extract(year from \"at\")::int as n, \"at\" + interval 1 day as \"at\") from staged",
+        'select * replace (extract(year from "at")::int as n, "at" + interval 1 day as "at") from staged',
         "select * replace (try_cast(op as int) as n, split_part(op, '-', 1) as op) from staged",
         "select * replace (json_extract_string(op, '$.a') as op, null as amount, 1::tinyint as n) from staged",
     ],
@@ -151,7 +151,10 @@ def test_what_is_refused(text: str, message: str) -> None:
             ],
         ),
         ("select * replace (_source_line::int as _source_line) from staged", []),
-        ("select * replace (_source_date::varchar as _source_date) from staged", ["_source_date: the result's VARCHAR"]),
+        (
+            "select * replace (_source_date::varchar as _source_date) from staged",
+            ["_source_date: the result's VARCHAR"],
+        ),
         ('select * replace ("at"::timestamp as "at") from staged', ["at: the result's TIMESTAMP does not fit"]),
         ("select nope from staged", ['x.sql:1:8: Binder Error: Referenced column "nope" not found']),
         ("select sum(op) from staged", ["x.sql:1:8: Binder Error: No function matches"]),
@@ -214,7 +217,7 @@ def test_types_widen_without_loss(declared_type: str, given: str, fits: bool) ->
     if fits:
         check_sql(declaration)
         return
-    with pytest.raises(DeclarationError, match="column v: the result's .* does not fit"):
+    with pytest.raises(DeclarationError, match=r"column v: the result's .* does not fit"):
         check_sql(declaration)
 
 
