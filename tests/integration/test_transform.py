@@ -211,3 +211,24 @@ def test_validate_names_both_places(make: Make) -> None:
         "defs.yaml:17:8: sql: orders.sql:2:6: no table orders.csv; the SQL reads staged alone"
     ]
     assert lake.load().error.endswith(found["mistakes"][0].split("orders/", 1)[1])
+
+
+def test_the_example_of_the_documentation(stack: Any, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "declaration.md").read_text()
+    declaration, sql = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL)[0] for kind in ("yaml", "sql"))
+    lake = Lake(stack, tmp_path)
+    changed = {"shop.visits": lake.table, "landing/visits/": f"landing/{lake.name}/", "day=": "input_date="}
+    for old, new in changed.items():
+        declaration = declaration.replace(old, new)
+    lake.write_declaration(declaration)
+    (lake.folder / "defs" / "orders" / "visits.sql").write_text(sql)
+    visits = [
+        "7,https://example.com/a,2026-08-30T10:00:00Z",
+        "7,https://example.com/b,2026-08-30T11:00:00Z",
+        "8,https://example.com/robots.txt,2026-08-30T10:00:00Z",
+    ]
+    lake.put(DAY_1, "a.csv", "\n".join(["visit_id,url,seen_at", *visits, ""]).encode())
+    assert sides(good(lake.load())) == (3, 0, 3, 1)
+    (row,) = stack.catalog().load_table(lake.table).scan().to_arrow().to_pylist()
+    assert (row["visit_id"], row["url"], row["host"], row["pages"]) == (7, "https://example.com/b", "example.com", 2)
+    assert lake.differences(reread=True) == []

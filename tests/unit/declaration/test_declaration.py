@@ -182,7 +182,6 @@ def test_mistakes_in_the_source(source: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("sql", "x.sql"),
         ("unknown_columns", "add"),
         ("engine", "spark"),
         ("sources", "[{uri: s3://landing/a/}]"),
