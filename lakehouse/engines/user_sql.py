@@ -73,20 +73,28 @@ def binding(con: duckdb.DuckDBPyConnection, text: str) -> dict[str, Any]:
 
 def _as_json(con: duckdb.DuckDBPyConnection, function: str, text: str) -> dict[str, Any]:
     ((found,),) = con.execute(f"select {function}({quote_text(text)})").fetchall()
-    parsed: dict[str, Any] = json.loads(found)
+    try:
+        parsed: dict[str, Any] = json.loads(found)
+    except RecursionError:
+        return {"error": True, "error_message": "it is nested too deeply; write it in several steps"}
     return parsed
 
 
 def expressions(value: object) -> Iterator[dict[str, Any]]:
     """Every expression in a part of a syntax tree, from the outside."""
-    if isinstance(value, dict):
-        if "class" in value:
-            yield value
-        for item in value.values():
-            yield from expressions(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from expressions(item)
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict) and "class" in part:
+            yield part
+        waiting += inside(part)
+
+
+def inside(part: object) -> list[object]:
+    """What a part of a syntax tree directly holds, the last first: such trees are deeper than Python recurses."""
+    if isinstance(part, dict):
+        return list(part.values())[::-1]
+    return part[::-1] if isinstance(part, list) else []
 
 
 def called(expression: str) -> str:

@@ -55,7 +55,8 @@ def _faults(text: str, columns: tuple[tuple[str, ColumnType], ...]) -> tuple[Fau
         if fault := vet(con, text, [name for name, _ in seen]):
             return (fault,)
         typed = ", ".join(f"{quote_name(name)} {kind.sql}" for name, kind in seen)
-        con.execute(f"create table staged ({typed})")
+        con.execute(f"create table given ({typed})")
+        con.execute("create view staged as select * from given")
         try:
             result = con.sql(text)
             names, types = result.columns, result.types

@@ -12,7 +12,15 @@ from typing import Any
 
 import duckdb
 
-from lakehouse.engines.user_sql import PLAIN_EXPRESSIONS, called, expressions, plain_functions, syntax, unsteady
+from lakehouse.engines.user_sql import (
+    PLAIN_EXPRESSIONS,
+    called,
+    expressions,
+    inside,
+    plain_functions,
+    syntax,
+    unsteady,
+)
 
 _EXPRESSIONS = PLAIN_EXPRESSIONS | {"SUBQUERY", "STAR", "WINDOW", "LAMBDA", "LAMBDA_REF", "POSITIONAL_REFERENCE"}
 _PARTS = {
@@ -56,7 +64,7 @@ def vet(con: duckdb.DuckDBPyConnection, text: str, columns: Collection[str]) -> 
     if len(parsed["statements"]) != 1:
         return Fault(f"it has {len(parsed['statements'])} statements; expected one SELECT over staged")
     node = parsed["statements"][0]["node"]
-    found = [*_parts(node), *_tables(node, frozenset()), *_expressions(con, node, columns)]
+    found = [*_parts(node), *_tables(node), *_expressions(con, node, columns)]
     return min(found, key=lambda fault: _NOWHERE if fault.at is None else fault.at, default=None)
 
 
@@ -65,55 +73,59 @@ def _at(part: dict[str, Any]) -> int | None:
     return None if at is None or at == _NOWHERE else int(at)
 
 
-def _parts(value: object, at: int | None = None) -> Iterator[Fault]:
-    """Tables, queries and their modifiers that are refused; `at` is the nearest known place around them."""
-    if isinstance(value, list):
-        for item in value:
-            yield from _parts(item, at)
-    if not isinstance(value, dict):
-        return
-    found = _at(value)
-    at = at if found is None else found
-    kind = value.get("type")
-    if "class" not in value and isinstance(kind, str) and kind not in _PARTS:
-        yield Fault(f"{kind.lower().replace('_', ' ')} is not allowed; expected one SELECT over staged", at)
-    if value.get("sample") is not None:
-        yield Fault("a sample takes other rows each time; leave it out", at)
-    if value.get("ref_type") == "POSITIONAL":
-        yield Fault("a positional join takes rows as they come; join by a column", at)
-    kinds = {modifier["type"] for modifier in value.get("modifiers") or ()}
-    picks = "LIMIT" if "LIMIT_MODIFIER" in kinds else "DISTINCT ON" if _distinct_on(value) else ""
+def _parts(node: dict[str, Any]) -> Iterator[Fault]:
+    """Tables, queries and their modifiers that are refused, each with the nearest known place around it."""
+    waiting: list[tuple[object, int | None]] = [(node, None)]
+    while waiting:
+        part, around = waiting.pop()
+        if isinstance(part, dict):
+            found = _at(part)
+            around = around if found is None else found
+            yield from (Fault(message, around) for message in _refused(part))
+        waiting += ((item, around) for item in inside(part))
+
+
+def _refused(part: dict[str, Any]) -> Iterator[str]:
+    kind = part.get("type")
+    if "class" not in part and isinstance(kind, str):
+        if kind not in _PARTS:
+            yield f"{kind.lower().replace('_', ' ')} is not allowed; expected one SELECT over staged"
+        if kind == "TABLE_FUNCTION" and (name := part["function"]["function_name"]).lower() not in _TABLE_FUNCTIONS:
+            yield f"the table function {name} is not allowed; known are {', '.join(sorted(_TABLE_FUNCTIONS))}"
+    if part.get("sample") is not None:
+        yield "a sample takes other rows each time; leave it out"
+    if part.get("ref_type") == "POSITIONAL":
+        yield "a positional join takes rows as they come; join by a column"
+    kinds = {modifier["type"] for modifier in part.get("modifiers") or ()}
+    picks = "LIMIT" if "LIMIT_MODIFIER" in kinds else "DISTINCT ON" if _distinct_on(part) else ""
     if picks and "ORDER_MODIFIER" not in kinds:
-        yield Fault(f"{picks} takes rows as they come; add ORDER BY", at)
-    for item in value.values():
-        yield from _parts(item, at)
+        yield f"{picks} takes rows as they come; add ORDER BY"
 
 
 def _distinct_on(node: dict[str, Any]) -> bool:
     return any(modifier.get("distinct_on_targets") for modifier in node.get("modifiers") or ())
 
 
-def _tables(value: object, known: frozenset[str]) -> Iterator[Fault]:
+def _tables(node: dict[str, Any]) -> Iterator[Fault]:
     """Tables that are neither `staged` nor one of the WITH queries that are known where they are named."""
-    if isinstance(value, list):
-        for item in value:
-            yield from _tables(item, known)
-    if not isinstance(value, dict):
-        return
-    if value.get("type") == "BASE_TABLE" and "class" not in value:
-        path = value["qualified_name"]["path"]
-        if len(path) > 1 or value["at_clause"] is not None or path[0].lower() not in known | {"staged"}:
-            yield Fault(f"no table {'.'.join(path)}; the SQL reads staged alone", _at(value))
-    for entry in value.get("cte_map", {}).get("map", ()):
-        name, query = entry["key"].lower(), entry["value"]
-        if name == "staged":
-            yield Fault("a WITH query cannot be called staged; choose another name")
-        itself = {name} if query["query_node"]["type"] == "RECURSIVE_CTE_NODE" else set()
-        yield from _tables(query, known | itself)
-        known |= {name}
-    for key, item in value.items():
-        if key != "cte_map":
-            yield from _tables(item, known)
+    waiting: list[tuple[object, frozenset[str]]] = [(node, frozenset({"staged"}))]
+    while waiting:
+        part, known = waiting.pop()
+        if not isinstance(part, dict):
+            waiting += ((item, known) for item in inside(part))
+            continue
+        if part.get("type") == "BASE_TABLE" and "class" not in part:
+            path = part["qualified_name"]["path"]
+            if len(path) > 1 or part["at_clause"] is not None or path[0].lower() not in known:
+                yield Fault(f"no table {'.'.join(path)}; the SQL reads staged alone", _at(part))
+        for entry in part.get("cte_map", {}).get("map", ()):
+            name, query = entry["key"].lower(), entry["value"]
+            if name == "staged":
+                yield Fault("a WITH query cannot be called staged; choose another name")
+            # only a recursive one reads itself, and none reads one behind it
+            waiting.append((query, known | {name} if query["query_node"]["type"] == "RECURSIVE_CTE_NODE" else known))
+            known |= {name}
+        waiting += ((item, known) for key, item in part.items() if key != "cte_map")
 
 
 def _expressions(con: duckdb.DuckDBPyConnection, node: dict[str, Any], columns: Collection[str]) -> Iterator[Fault]:
@@ -131,7 +143,6 @@ def _expressions(con: duckdb.DuckDBPyConnection, node: dict[str, Any], columns: 
                 yield Fault(f"{name} differs from run to run; take a column such as _source_mtime", _at(part))
         elif kind in ("FUNCTION", "WINDOW"):
             yield from _function(part, plain)
-    yield from _table_functions(node)
 
 
 def _function(part: dict[str, Any], plain: Collection[str]) -> Iterator[Fault]:
@@ -151,18 +162,3 @@ def _function(part: dict[str, Any], plain: Collection[str]) -> Iterator[Fault]:
 def _framed(window: dict[str, Any]) -> bool:
     """Whether a window is less than its partition although it has no order."""
     return window["start"] != "UNBOUNDED_PRECEDING" or window["end"] not in ("CURRENT_ROW_RANGE", "UNBOUNDED_FOLLOWING")
-
-
-def _table_functions(value: object) -> Iterator[Fault]:
-    if isinstance(value, list):
-        for item in value:
-            yield from _table_functions(item)
-    if not isinstance(value, dict):
-        return
-    if value.get("type") == "TABLE_FUNCTION" and "class" not in value:
-        name = value["function"]["function_name"]
-        if name.lower() not in _TABLE_FUNCTIONS:
-            known = ", ".join(sorted(_TABLE_FUNCTIONS))
-            yield Fault(f"the table function {name} is not allowed; known are {known}", _at(value))
-    for item in value.values():
-        yield from _table_functions(item)

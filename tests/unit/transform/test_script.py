@@ -157,6 +157,7 @@ def test_what_is_refused(text: str, message: str) -> None:
         ),
         ('select * replace ("at"::timestamp as "at") from staged', ["at: the result's TIMESTAMP does not fit"]),
         ("select nope from staged", ['x.sql:1:8: Binder Error: Referenced column "nope" not found']),
+        ("select rowid from staged", ['x.sql:1:8: Binder Error: Referenced column "rowid" not found']),
         ("select sum(op) from staged", ["x.sql:1:8: Binder Error: No function matches"]),
         ("select 'ä',\n  id, ïd from staged", ['x.sql:2:7: Binder Error: Referenced column "ïd" not found']),
         ("select id\nfrom staged\nwhere (n > 1", ["x.sql:3"]),
@@ -219,6 +220,15 @@ def test_types_widen_without_loss(declared_type: str, given: str, fits: bool) ->
         return
     with pytest.raises(DeclarationError, match=r"column v: the result's .* does not fit"):
         check_sql(declaration)
+
+
+@pytest.mark.parametrize(("terms", "message"), [(250, ""), (990, "nested too deeply"), (5000, "x.sql")])
+def test_deep_expressions_are_told(terms: int, message: str) -> None:
+    text = f"select * replace ({' || '.join(['op'] * terms)} as op) from staged"
+    if message:
+        assert message in fault(text)
+    else:
+        check(text)
 
 
 def test_a_column_may_be_called_like_a_clock() -> None:
