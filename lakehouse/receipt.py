@@ -196,16 +196,22 @@ def _last_gates(results: Sequence[BatchResult]) -> tuple[GateResult, ...]:
 def receipt_json(receipt: Receipt) -> dict[str, Any]:
     """The receipt as INTERFACE.md gives it."""
     body = {f.name: getattr(receipt, f.name) for f in fields(receipt)}
-    body["rows"] = receipt.rows.as_dict()
+    body["rows"] = _rows(receipt.rows)
     body["dates"] = {
-        day: {"objects": c.objects, **c.rows.as_dict(), "gained": c.gained, "lost": c.lost}
+        day: {"objects": c.objects, **_rows(c.rows), "gained": c.gained, "lost": c.lost}
         for day, c in receipt.dates.items()
     }
     body["files"] = {**asdict(receipt.files), "rule": body.pop("merge_rule")}
     body["gates"] = {
         g.name: {"passed": g.passed, "value": g.value, "limit": g.limit, "detail": g.detail} for g in receipt.gates
     }
-    body["batches"] = [{**asdict(b), "rows": b.rows.as_dict()} for b in receipt.batches]
+    body["batches"] = [{**asdict(b), "rows": _rows(b.rows)} for b in receipt.batches]
     body["warnings"] = list(receipt.warnings)
     body["added_columns"] = list(receipt.added_columns)
     return body
+
+
+def _rows(rows: RowCounts) -> dict[str, int]:
+    """The counts with both sides of a declared SQL: accepted records, and the rows that are staged."""
+    counts = rows.as_dict()
+    return {"read": counts.pop("read"), "rejected": counts.pop("rejected"), "accepted": rows.accepted, **counts}

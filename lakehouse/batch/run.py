@@ -1,4 +1,5 @@
-"""Runs one batch: read and stage, gate, merge, publish. Returns how it ended; only a published batch changed anything.
+"""Runs one batch: read and stage, transform, gate, merge, publish. Returns how it ended; only a published batch changed
+anything.
 
 Files of an attempt that ends unpublished stay where they are: invisible, and removed by maintenance under the rule of
 DESIGN §3, never here.
@@ -51,6 +52,7 @@ from lakehouse.stage import drop_objects
 from lakehouse.state import write_rejects
 from lakehouse.storage import Storage
 from lakehouse.sweep import kept_outcomes, sweep_for, withheld_dates
+from lakehouse.transform import transform
 
 MOST_NAMED = 20
 """So many new columns are named by a warning; the receipt has all of them."""
@@ -112,6 +114,8 @@ def run_batch(task: BatchTask, *, landing: Storage, services: Services, watch: S
                 State.NOTHING_TO_DO, task, failed=staged.failed, changed=staged.changed, withheld=staged.withheld
             )
         with watch.step("stage"):
+            made = transform(con, task.declaration, staged.outcomes, folder=folder)
+            staged = replace(staged, outcomes=made.outcomes, transformed=made.equations)
             mark_deletes(con, task.declaration)
             task, staged = _spread(con, task, staged)
             superseded = supersede(con, task.declaration)
@@ -188,6 +192,7 @@ def _merge(
         staged.outcomes,
         sweep=sweep,
         superseded=superseded,
+        transformed=staged.transformed,
         gates=gates,
         folder=folder,
         services=services,

@@ -22,7 +22,7 @@ from lakehouse.batch.stopwatch import Stopwatch
 from lakehouse.bookmark import first_seen
 from lakehouse.errors import Blocked, LakehouseError, ObjectChanged, RetryLater, UnreadableObject
 from lakehouse.landing import fetch_all
-from lakehouse.model import Bookmark, Decision, ObjectDecision, ObjectOutcome, RowCounts
+from lakehouse.model import Bookmark, Decision, Equation, ObjectDecision, ObjectOutcome, RowCounts
 from lakehouse.services import Progress, Services
 from lakehouse.stage import (
     StagedObject,
@@ -51,7 +51,7 @@ class Staged:
     """What was staged. `changed` were overwritten while we worked, `failed` could not be fetched for now.
 
     `warnings` has a line per object that was read without all of the declared columns. `withheld` are landing dates
-    whose objects were taken out again.
+    whose objects were taken out again. `transformed` is what was counted where a declared SQL made the staged rows.
     """
 
     outcomes: tuple[ObjectOutcome, ...]
@@ -59,6 +59,7 @@ class Staged:
     failed: tuple[tuple[ObjectDecision, str], ...]
     warnings: tuple[str, ...]
     withheld: frozenset[date | None] = frozenset()
+    transformed: tuple[Equation, ...] = ()
 
 
 def stage_objects(

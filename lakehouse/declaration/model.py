@@ -38,6 +38,7 @@ from lakehouse.declaration.fields import (
     Owner,
     Positive,
     Ratio,
+    ScriptName,
     Switch,
     Table,
     TagKey,
@@ -80,7 +81,8 @@ CHECKS = {
 
 class Column(Values):
     """One column of the target. `source_name` is its name in the file, `from_path` where in the path it is instead;
-    `Declaration.origin` knows whether the name's dots lead into a nested value.
+    `Declaration.origin` knows whether the name's dots lead into a nested value. A `computed` one is in neither: the SQL
+    of the declaration gives its values.
 
     What it says of spellings (`date_format` to `thousands`) goes before what the format says.
     """
@@ -88,6 +90,7 @@ class Column(Values):
     name: Name = Field(alias=COLUMN_NAME)
     type: TypeOfColumn
     required: Switch = False
+    computed: Switch = False
     source_name: Text = Field(alias="from", min_length=1)
     from_path: FolderName | None = None
     pii: Annotated[Literal[False], later(True)] = False
@@ -101,6 +104,13 @@ class Column(Values):
     null_values: Annotated[None, only(None)] = None
     decimal: Literal[".", ","] | None = None
     thousands: Thousands | None = None
+
+
+class Script(Values):
+    """A file of SQL beside the declaration: its name there, and the text that it held when it was read."""
+
+    file: ScriptName
+    text: Text
 
 
 class ExpectedObjects(Values):
@@ -205,7 +215,7 @@ class Declaration(Values):
     sources: Annotated[None, only(None)] = None
     columns: Annotated[tuple[Column, ...], BeforeValidator(_named_columns), Field(min_length=1)]
     unknown_columns: Literal["reject", "ignore", "rescue", "add"] = "reject"
-    sql: Annotated[None, only(None)] = None
+    sql: Script | None = None
     write: Literal["upsert", "snapshot", "replace_partition", "append"] = "upsert"
     key: Annotated[tuple[Text, ...], Field(min_length=1)] = ()
     ordering: Ordering = Field(default=(), alias="order_by")
@@ -319,7 +329,15 @@ class Declaration(Values):
     @property
     def file_columns(self) -> tuple[Column, ...]:
         """The columns whose values stand in the file under a name of their own."""
-        return tuple(c for c in self.columns if c.from_path is None and not (self.rescues and c.name == RESCUED))
+        return tuple(
+            c
+            for c in self.columns
+            if c.from_path is None and not c.computed and not (self.rescues and c.name == RESCUED)
+        )
+
+    def needs_value(self, column: Column) -> bool:
+        """True for a required column, and for one of a key that rows are found by: no row of the table lacks it."""
+        return column.required or (column.name in self.key and self.write != "append")
 
     @property
     def keyed(self) -> bool:
@@ -386,6 +404,7 @@ class Declaration(Values):
 
 _HASHED: dict[str, set[str] | bool] = {
     "source": {"uri", "partition", "files", "format", "on_overwrite"},
-    **dict.fromkeys(("columns", "unknown_columns", "sql", "write", "key", "ordering"), True),
+    "sql": {"text"},
+    **dict.fromkeys(("columns", "unknown_columns", "write", "key", "ordering"), True),
     **dict.fromkeys(("delete_when", "deletes", "lineage"), True),
 }

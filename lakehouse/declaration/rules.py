@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.declaration.column_names import name_faults
+from lakehouse.declaration.computed_rules import broken_computed_rules, is_computed
 from lakehouse.declaration.fields import show
 from lakehouse.declaration.partition_field import TIME_TRANSFORMS, PartitionField, fits, fitting, parse_partition_field
 from lakehouse.declaration.problem import Finding, nearest
@@ -77,6 +78,9 @@ def broken_rules(attributes: Mapping[str, Any]) -> Iterator[Finding]:
         order_by=_texts(attributes.get("order_by")),
     )
     yield from broken_write_rules(attributes)
+    yield from broken_computed_rules(
+        columns, script=attributes.get("sql"), unknown_columns=attributes.get("unknown_columns")
+    )
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
@@ -106,7 +110,7 @@ def _column_names(raw: _Raw) -> Iterator[Finding]:
                 place, f"the column name differs from {first} by case alone; choose another name", at_key=True
             )
         seen.setdefault(name.lower(), name)
-        if "from_path" in spec:
+        if "from_path" in spec or is_computed(spec):
             continue
         origin = spec.get("from", name)
         if isinstance(origin, str) and (first := read.setdefault(origin, name)) != name:
@@ -134,7 +138,7 @@ def _spellings(raw: _Raw) -> Iterator[Finding]:
     known = _COLUMN_OPTIONS.get(str(raw.format.get("type")), ())
     for name, spec in raw.columns.items():
         for option, kinds in _SPELLED.items():
-            if spec.get(option) is None:
+            if spec.get(option) is None or is_computed(spec):
                 continue
             place = ("columns", name, option)
             kind = raw.types.get(name)
@@ -155,7 +159,7 @@ def _nested_origins(raw: _Raw) -> Iterator[Finding]:
     origins = {
         name: origin
         for name, spec in raw.columns.items()
-        if spec.get("from_path") is None and isinstance(origin := spec.get("from", name), str)
+        if spec.get("from_path") is None and not is_computed(spec) and isinstance(origin := spec.get("from", name), str)
     }
     for name, origin in origins.items():
         place = ("columns", name, "from")

@@ -14,8 +14,8 @@ from lakehouse.errors import UnreadableObject
 
 
 def must_have_value(column: Column, declaration: Declaration) -> bool:
-    """True for a required column, and for one of a key that rows are found by: a NULL in it is a reject."""
-    return column.required or (column.name in declaration.key and declaration.write != "append")
+    """Whether a NULL in the column makes a record of a file a reject; computed columns have no value yet."""
+    return declaration.needs_value(column) and not column.computed
 
 
 class Matched(NamedTuple):

@@ -32,7 +32,7 @@ LAYERS = (
         "delete_mark",
         "target",
     ),
-    ("services", "lease", "lease_record", "state", "landing", "read", "stage"),
+    ("services", "lease", "lease_record", "state", "landing", "read", "stage", "transform"),
     ("merge", "graves", "publish", "ledger", "attempt", "position"),
     ("batch",),
     (

@@ -182,7 +182,6 @@ def test_mistakes_in_the_source(source: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("sql", "x.sql"),
         ("engine", "spark"),
         ("sources", "[{uri: s3://landing/a/}]"),
         ("columns", "{id: bigint, t: date, x: {type: string, pii: true}}"),
