@@ -18,11 +18,10 @@ from lakehouse.declaration.yaml_source import Tree, build_tree, is_null, node_po
 COMPONENT = "lakehouse.components.IcebergTable"
 LEDGER_NAMESPACE = "lakehouse_ops"
 """Where the ledger's tables are unless LAKEHOUSE_OPS_NAMESPACE says otherwise."""
-# what Dagster itself reads beside the attributes of a component, and applies to whatever the component returns
-_DAGSTER_KEYS = ("requirements", "post_processing")
 ReadScript = Callable[[str], str]
 """Gives the text of a file beside the declaration by its name there. Raises ValueError that says what is wrong."""
-
+# what Dagster itself reads beside the attributes of a component, and applies to whatever the component returns
+_DAGSTER_KEYS = ("requirements", "post_processing")
 _FIELDS = {info.alias or name for name, info in Declaration.model_fields.items()}
 
 

@@ -193,11 +193,11 @@ def _reject(con: duckdb.DuckDBPyConnection, declaration: Declaration) -> _Bad:
     con.execute(
         f"""INSERT INTO {REJECTS}
         SELECT _source_file, _source_line, concat_ws(',', {named}),
-            concat_ws('; ', {reasons}) || if(alike > 1, ' (' || alike || ' rows of this record)', ''),
+            concat_ws('; ', {reasons}) || if(__alike > 1, ' (' || __alike || ' rows of this record)', ''),
             to_json(struct_pack({texts}))::VARCHAR
-        FROM (SELECT *, count(*) OVER record AS alike, row_number() OVER (record ORDER BY __row_id) AS place
+        FROM (SELECT *, count(*) OVER record AS __alike, row_number() OVER (record ORDER BY __row_id) AS __place
             FROM {_SELECTED} WHERE {bad} WINDOW record AS (PARTITION BY _source_file, _source_line))
-        WHERE place = 1"""
+        WHERE __place = 1"""
     )
     counted = con.execute(
         f"SELECT _source_file, count(DISTINCT _source_line) FROM {_SELECTED} WHERE {bad} GROUP BY 1"

@@ -130,7 +130,8 @@ def test_batches_are_given_to_the_sql_one_by_one(tmp_path: Path) -> None:
 
 
 def test_rows_without_a_needed_value_are_rejects_of_their_record(tmp_path: Path) -> None:
-    columns = {**COLUMNS, "n": {"type": "int", "computed": True, "required": True}}
+    computed = {"type": "int", "computed": True}
+    columns = {**COLUMNS, "n": {**computed, "required": True}, "place": computed}
     text = "select s.* replace (nullif(id, 2) as id, nullif(length(v), 3)::int as n) from staged s, range(2)"
     with batch(tmp_path, text, columns=columns) as b:
         b.put(A, "1,a", "2,bbb", "no,c")
@@ -142,8 +143,14 @@ def test_rows_without_a_needed_value_are_rejects_of_their_record(tmp_path: Path)
         missing = "no value after the SQL, and the column needs one"
         after = [reject for reject in b.rejects() if missing in reject[3]]
         assert after == [
-            (A, 3, "id,n", f"id: {missing}; n: {missing} (2 rows of this record)", '{"id":null,"v":"bbb","n":null}'),
-            (B, 2, "n", f"n: {missing} (2 rows of this record)", '{"id":"3","v":"ccc","n":null}'),
+            (
+                A,
+                3,
+                "id,n",
+                f"id: {missing}; n: {missing} (2 rows of this record)",
+                '{"id":null,"v":"bbb","n":null,"place":null}',
+            ),
+            (B, 2, "n", f"n: {missing} (2 rows of this record)", '{"id":"3","v":"ccc","n":null,"place":null}'),
         ]
         assert Equation("sql: rows of its result = staged + rejected", 6, 6) in made.equations
 
