@@ -79,7 +79,8 @@ class Column(Values):
     """One column of the target. `source_name` is its name in the file, `from_path` where in the path it is instead;
     `Declaration.origin` knows whether the name's dots lead into a nested value.
 
-    What it says of spellings (`date_format` to `thousands`) goes before what the format says.
+    What it says of spellings (`date_format` to `thousands`) goes before what the format says; `null_values` are the
+    column's whole list.
     """
 
     name: Name = Field(alias=COLUMN_NAME)
@@ -88,14 +89,14 @@ class Column(Values):
     source_name: Text = Field(alias="from", min_length=1)
     from_path: FolderName | None = None
     pii: Annotated[Literal[False], later(True)] = False
-    mixed: Annotated[None, only(None)] = None
+    mixed: Literal["cast", "string", "struct", "columns"] | None = None
     date_format: DateFormat | None = None
     timestamp_format: TimestampFormat | None = None
     timezone: Zone | None = None
     dst_overlap: Literal["later", "earlier"] | None = None
     booleans: BooleanWords | None = None
     binary: Literal["hex", "base64"] | None = None
-    null_values: Annotated[None, only(None)] = None
+    null_values: tuple[Text, ...] | None = None
     decimal: Literal[".", ","] | None = None
     thousands: Thousands | None = None
 

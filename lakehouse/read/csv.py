@@ -20,7 +20,7 @@ import duckdb
 from lakehouse.declaration import CsvFormat
 from lakehouse.errors import UnreadableObject
 from lakehouse.naming import RESCUED, quote_text
-from lakehouse.read.cells import Cell, Relation, rescued_cell, text_cell
+from lakehouse.read.cells import Cell, Relation, nulls_of, rescued_cell, text_cell
 from lakehouse.read.csv_pieces import Piece, cut
 from lakehouse.read.csv_records import Dialect, Record, physical_lines, records
 from lakehouse.read.csv_survey import NO_NULL, Survey, survey
@@ -104,10 +104,16 @@ def open_header(sink: Sink, path: Path, format: CsvFormat) -> CsvFile:
     if format.columns_by_position:
         names = declared
     matched = match_columns(names, declaration=sink.declaration, uri=sink.uri)
+    columns = {column.name: column for column in sink.declaration.file_columns}
+    own = {
+        position: nulls_of(columns[name], format)
+        for name, position in matched.found.items()
+        if columns[name].null_values is not None
+    }
     return CsvFile(
         path=path,
         format=format,
-        dialect=dialect,
+        dialect=replace(dialect, own_nulls=own),
         names=names,
         header_line=line,
         header_lines=lines,
@@ -151,10 +157,14 @@ def _data(binary: BinaryIO, dialect: Dialect, skipped_lines: int, *, blanks: boo
 
 def text_cells(sink: Sink, file: CsvFile, found: dict[str, int], rescued: dict[str, int]) -> dict[str, Cell]:
     """Cells over text columns `c<position>`; positions as in CsvFile."""
-    blank_is_null = "" in file.format.null_values
     columns = {column.name: column for column in sink.declaration.columns}
     cells = {
-        name: text_cell(columns[name], f"c{position}", rules=sink.rules, blank_is_null=blank_is_null)
+        name: text_cell(
+            columns[name],
+            f"c{position}",
+            rules=sink.rules,
+            blank_is_null="" in nulls_of(columns[name], file.format),
+        )
         for name, position in found.items()
     }
     if rescued:
@@ -274,7 +284,7 @@ def texts(sink: Sink, file: CsvFile) -> list[str]:
 
 
 def _text(file: CsvFile, position: int, kind: str) -> str:
-    column, nulls = f"c{position}", file.dialect.nulls
+    column, nulls = f"c{position}", file.dialect.nulls_at(position)
     # an empty text is no value of any other type anyhow
     if not nulls or (nulls == {""} and kind != "string"):
         return column

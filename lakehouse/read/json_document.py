@@ -35,7 +35,7 @@ def read_json(sink: Sink, path: Path, format: JsonFormat) -> tuple[str, ...]:
     Raises UnreadableObject if there is nothing at `records_path`, if the document does not end, for an unknown key
     unless ignored, and if a column is missing that must not be.
     """
-    rows = ObjectRows(sink, format.null_values)
+    rows = ObjectRows(sink)
     with path.open("rb") as binary, transaction(sink.con):
         skip_bom(binary)
         for line, raw in _Document(binary, sink.uri).records(format.path):

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from lakehouse.declaration import JsonlFormat
 from lakehouse.read.csv_records import MAX_RECORD
 from lakehouse.read.json_text import BLANKS, NotAnObject, parse_object
 from lakehouse.read.local_file import skip_bom
@@ -17,12 +16,12 @@ RAW_KEPT = 64 << 10
 """Bytes that are shown of a record that is too long."""
 
 
-def read_jsonl(sink: Sink, path: Path, format: JsonlFormat) -> tuple[str, ...]:
+def read_jsonl(sink: Sink, path: Path) -> tuple[str, ...]:
     """Read the file into the sink, in one transaction; returns the declared columns that no object of it has.
 
     Raises UnreadableObject for an unknown key unless ignored, and if a column is missing that must not be.
     """
-    rows = ObjectRows(sink, format.null_values)
+    rows = ObjectRows(sink)
     with path.open("rb") as binary, transaction(sink.con):
         for number, line in _lines(binary):
             if raw := line.strip(BLANKS):

@@ -37,7 +37,7 @@ def read_xml(sink: Sink, path: Path, format: XmlFormat) -> tuple[str, ...]:
     Raises UnreadableObject if it is not well-formed, has a document type or elements of other names alone, for an
     unknown field unless ignored, and if a column is missing that must not be.
     """
-    rows = ObjectRows(sink, format.null_values)
+    rows = ObjectRows(sink)
     with path.open("rb") as binary, transaction(sink.con):
         document = _Document(sink, rows, format)
         while chunk := binary.read(CHUNK):
