@@ -88,7 +88,7 @@ class Column(Values):
     required: Switch = False
     source_name: Text = Field(alias="from", min_length=1)
     from_path: FolderName | None = None
-    pii: Annotated[Literal[False], later(True)] = False
+    pii: Switch = False
     mixed: Literal["cast", "string", "struct", "columns"] | None = None
     date_format: DateFormat | None = None
     timestamp_format: TimestampFormat | None = None
@@ -305,7 +305,14 @@ class Declaration(Values):
 
         Defaults are left out, so that a new field does not make every loaded object look outdated.
         """
-        what = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, include=_HASHED)
+        # what is shown of a value changes nothing that was read
+        what = self.model_dump(
+            mode="json",
+            by_alias=True,
+            exclude_defaults=True,
+            include=_HASHED,
+            exclude={"columns": {"__all__": {"pii"}}},
+        )
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
 
     @property

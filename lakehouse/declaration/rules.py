@@ -136,6 +136,9 @@ def _paths(raw: _Raw) -> Iterator[Finding]:
         if spec.get("from") is not None:
             place = ("columns", name, "from")
             yield Finding(place, "a column comes from the file or from the path; keep `from` or `from_path`")
+        if spec.get("pii") is True:
+            message = "the value stands in the object's path, which is shown everywhere; leave it out"
+            yield Finding(("columns", name, "pii"), message)
         if spec["from_path"] != "date":
             continue
         place = ("columns", name, "from_path")

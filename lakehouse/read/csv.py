@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -19,6 +20,7 @@ import duckdb
 
 from lakehouse.declaration import CsvFormat
 from lakehouse.errors import UnreadableObject
+from lakehouse.masking import hidden_columns
 from lakehouse.naming import RESCUED, quote_text
 from lakehouse.read.cells import Cell, Relation, nulls_of, rescued_cell, text_cell
 from lakehouse.read.csv_pieces import Piece, cut
@@ -27,6 +29,7 @@ from lakehouse.read.csv_survey import NO_NULL, Survey, survey
 from lakehouse.read.csv_trailer import cut_trailer
 from lakehouse.read.header import match_columns, missing_columns
 from lakehouse.read.local_file import scan_path, skip_bom
+from lakehouse.read.masked import masked_csv
 from lakehouse.read.sink import RowBuffer, Sink, SourceRow, any_order, transaction
 
 PICKED_BLOCK = 1 << 16
@@ -69,8 +72,15 @@ def read_csv(sink: Sink, path: Path, format: CsvFormat) -> tuple[str, ...]:
 
     Raises UnreadableObject if it is not as declared.
     """
-    counted = cut_trailer(path, format.trailer, dialect=dialect_of(format), uri=sink.uri) if format.trailer else None
+    counted = None
+    if format.trailer:
+        counted = cut_trailer(
+            path, format.trailer, dialect=dialect_of(format), declaration=sink.declaration, uri=sink.uri
+        )
     file = open_header(sink, path, format)
+    hidden = hidden_columns(sink.declaration)
+    shown = frozenset(position for name, position in file.found.items() if name not in hidden)
+    sink.mask_with(partial(masked_csv, dialect=file.dialect, shown=shown))
     missing = missing_columns(file.found, names=file.names, declaration=sink.declaration, uri=sink.uri)
     regular = survey_file(file) if file.simple_header else None
     if regular is None or not _read_fast(sink, file, regular):

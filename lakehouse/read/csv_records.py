@@ -97,6 +97,21 @@ def records(lines: Iterable[tuple[int, bytes]], dialect: Dialect) -> Iterator[Re
             yield Record(number, raw, [])
 
 
+def written_fields(raw: bytes, dialect: Dialect) -> list[str] | None:
+    """The fields of a record's bytes as they are written, quotes and all; None if they are not one record."""
+    lines = iter([*enumerate(raw.splitlines(keepends=True), start=1)])
+    first = next(lines, None)
+    if first is None:
+        return None
+    if not (dialect.quote or dialect.escape):
+        return raw.decode("utf-8", "surrogateescape").split(dialect.delimiter)
+    careful = _Careful(lines, dialect)
+    record, *more = careful.read(*first)
+    if more or record.problem or next(lines, None) is not None:
+        return None
+    return careful.written
+
+
 def damage(raw: bytes) -> str | None:
     """What makes bytes unfit for text, whatever the fields: too long, a NUL, invalid UTF-8."""
     if len(raw) > MAX_RECORD:
@@ -122,6 +137,8 @@ class _Careful:
         self._source = source
         self._dialect = dialect
         self._lines: list[tuple[int, str]] = []
+        self._bounds: list[tuple[int, int]] = []
+        self._above = 0
         self._size = 0
         self._text = ""
         stops = re.escape(dialect.quote) + (re.escape(dialect.escape) if dialect.escape else "")
@@ -136,8 +153,10 @@ class _Careful:
         position, problem = 0, None
         try:
             while True:
+                begin = self._above + position
                 value, position = self._field(position, len(fields))
                 fields.append(value)
+                self._bounds.append((begin, self._above + position))
                 if not self._text.startswith(self._dialect.delimiter, position):
                     break
                 position += 1
@@ -150,7 +169,14 @@ class _Careful:
         problem = damage(raw) or problem
         yield Record(number, _shown(raw), [] if problem else fields, problem)
 
+    @property
+    def written(self) -> list[str]:
+        """The texts of the fields that were read, as they stand in the file."""
+        whole = "".join(text for _, text in self._lines)
+        return [whole[begin:end] for begin, end in self._bounds]
+
     def _take(self, number: int, line: bytes) -> None:
+        self._above += len(self._text)
         # surrogates keep undecodable bytes until the record is whole
         self._text = line.decode("utf-8", "surrogateescape")
         self._lines.append((number, self._text))

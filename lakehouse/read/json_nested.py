@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from lakehouse.declaration import Column
+from lakehouse.declaration import Column, Declaration
 from lakehouse.engines.nested import entry_key, entry_value, field_of, variable
 from lakehouse.naming import quote_text
 from lakehouse.read.casts import BLANKS, CastRules, cast
@@ -32,9 +32,9 @@ class JsonMisfit(ValueError):
 class Shaper:
     """Brings the nested values of one file into our own JSON."""
 
-    def __init__(self, text: SingleText, *, ignore_unknown: bool) -> None:
+    def __init__(self, text: SingleText, declaration: Declaration) -> None:
         self._text = text
-        self._ignore_unknown = ignore_unknown
+        self._declaration = declaration
 
     def shaped(self, value: object, column: Column, *, where: str) -> str | None:
         """The value of a column as JSON text, None if it is null. `where` says which file and line.
@@ -76,7 +76,8 @@ class Shaper:
     def _struct(self, value: Mapping[str, object], kind: ColumnType, *, path: str, where: str) -> dict[str, Any]:
         known = [name for name, _ in kind.fields]
         if not value.keys() <= set(known):
-            refuse_unknown_fields(list(value), known, ignored=self._ignore_unknown, where=f"{where} column={path!r}")
+            where = f"{where} column={path!r}"
+            refuse_unknown_fields(list(value), known, declaration=self._declaration, where=where)
         return {
             f"f{i}": self.part(value.get(name), part, path=f"{path}.{name}", where=where)
             for i, (name, part) in enumerate(kind.fields)

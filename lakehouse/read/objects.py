@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from lakehouse.declaration import Column
+from lakehouse.masking import shown_names
 from lakehouse.naming import RESCUED
 from lakehouse.read.cells import Cell, nulls_of, text_cell
 from lakehouse.read.header import missing_columns, unknown_names
@@ -38,7 +39,6 @@ class ObjectRows:
         self._origins = origins_of(sink.declaration)
         self._columns = tuple(self._origins.columns.values())
         self._groups = groups_of(self._columns)
-        self._ignored = sink.declaration.unknown_columns == "ignore"
         self._tops = [path[0] for path in self._origins.paths.values()]
         self._known = frozenset(self._tops)
         self._unfound = dict(self._origins.paths)
@@ -52,9 +52,7 @@ class ObjectRows:
             self._easy = frozenset()
         self._nulls = tuple(self._nulls_of(column) for column in self._columns)
         self._any_nulls = any(self._nulls)
-        self._shapers = tuple(
-            Shaper(partial(self._single, nulls=nulls), ignore_unknown=self._ignored) for nulls in self._nulls
-        )
+        self._shapers = tuple(Shaper(partial(self._single, nulls=nulls), sink.declaration) for nulls in self._nulls)
         cells = {
             column.name: self._cell_of(column)(column, f"c{i}", rules=sink.rules, blank_is_null="" in nulls)
             for i, (column, nulls) in enumerate(zip(self._columns, self._nulls, strict=True))
@@ -99,15 +97,17 @@ class ObjectRows:
             rescued = {name: found[name] for name in sorted(kept)}
         for level in self._origins.levels:
             if isinstance(value := _at(found, level), dict):
-                self._origins.refuse_unknown(level, value, ignored=self._ignored, where=self._where(line))
+                self._origins.refuse_unknown(level, value, declaration=self._sink.declaration, where=self._where(line))
         self._objects = True
         if self._unfound:
             self._unfound = {name: path for name, path in self._unfound.items() if _at(found, path) is _ABSENT}
         row = self._row(line, shown, found)
         self._buffer.append(self._with_rescued(row, rescued) if self._rescues else row)
 
-    def condemn(self, line: int, shown: bytes, problem: str) -> None:
-        """Take a record that is no object."""
+    def condemn(self, line: int, shown: bytes, problem: str, *, name: str | None = None) -> None:
+        """Take a record that is no object, for a problem with one of its names if that is given."""
+        if name is not None:
+            problem = f"{problem}: {shown_names([name], self._sink.declaration)}"
         self._buffer.append(SourceRow(line, shown, problem=problem))
 
     def flush(self) -> None:

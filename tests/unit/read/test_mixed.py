@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -208,14 +207,16 @@ RULES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("rule", RULES)
 def test_the_order_of_records_and_files_means_nothing(tmp_path: Path, rule: str) -> None:
-    names = ("text", "small", "true", "object", "null")
+    names = ["text", "small", "true", "object", "null"]
     declaration = declared({"id": "int", **RULES[rule]}, format={"type": "jsonl"})
+    # every kind first, in the middle and last, one way and the other
+    orders = [turned[i:] + turned[:i] for turned in (names, names[::-1]) for i in range(len(names))]
+    cut = [[[name] for name in order] for order in (names, names[::-1])]
     outcomes = set()
-    for order in itertools.permutations(names):
-        for files in ([lines(*order)], [lines(name) for name in order], [lines(*order[:2]), lines(*order[2:])]):
-            with duckdb.connect(config={"threads": 1}) as con:
-                staging = Staging(con, tmp_path, declaration)
-                found = [staging.stage(data, item=planned(f"s3://landing/in/{i}")) for i, data in enumerate(files)]
+    with duckdb.connect(config={"threads": 1}) as con:
+        for files in [*([order] for order in orders), *cut]:
+            staging = Staging(con, tmp_path, declaration)
+            found = [staging.stage(lines(*file), item=planned(f"s3://landing/in/{i}")) for i, file in enumerate(files)]
             rows = sorted((row for result in found for row in result.rows), key=lambda row: int(row[0]))
             reasons = sorted(reason for result in found for *_, reason, _ in result.rejects)
             outcomes.add((repr(rows), repr(reasons)))
