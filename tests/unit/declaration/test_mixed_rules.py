@@ -118,3 +118,16 @@ def test_null_values_of_a_column(format: str) -> None:
 def test_typed_formats_have_no_texts_that_mean_null(format: str) -> None:
     with pytest.raises(DeclarationError, match=f"columns of a {format} file have no null_values"):
         parse("v: {type: string, null_values: ['-']}", format)
+
+
+def test_a_hidden_column_comes_from_the_file() -> None:
+    assert [column.pii for column in parse("v: {type: string, pii: true}, w: string").columns] == [
+        False,
+        False,
+        True,
+        False,
+    ]
+    with pytest.raises(DeclarationError, match=r"columns\.v\.pii: the value stands in the object's path"):
+        parse("v: {type: string, from_path: v, pii: true}")
+    with pytest.raises(DeclarationError, match=r"columns\.v\.pii: got 'yes'; expected true or false"):
+        parse("v: {type: string, pii: 'yes'}")
