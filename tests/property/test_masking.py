@@ -141,7 +141,7 @@ def check(session: tuple[duckdb.DuckDBPyConnection, Path], case: tuple[str, str,
             assert core[i : i + SHOWN].lower() not in shown
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(damaged())
 @example(("csv", "reject", b"x,annlovelace,1,note,4915550123\n"))
 @example(("csv", "ignore", b"id,mai,n,note,whoo\nx,annlovelace,1,note,4915550123\n"))
