@@ -15,6 +15,7 @@ from pyiceberg.types import NestedField, StringType
 
 from lakehouse.declaration.column_names import fault_of_brought_name
 from lakehouse.declaration.partition_field import field_names
+from lakehouse.masking import MASK, hides_names
 from lakehouse.naming import ADDED
 
 if TYPE_CHECKING:
@@ -61,7 +62,11 @@ def refused_objects(
         if found := next(((name, fault) for name, fault in faults if fault), None):
             refused[uri] = _refusal(uri, *found)
     fresh = {uri: set(names) - taken.usable for uri, names in brought.items() if uri not in refused}
-    return refused | _other_spellings(fresh)
+    refused |= _other_spellings(fresh)
+    if not hides_names(declaration):
+        return refused
+    reason = "its name is none of a column, or another spelling of one"
+    return {uri: f"a column cannot be added: uri={uri} column={MASK} reason={reason}" for uri in refused}
 
 
 class _Taken:

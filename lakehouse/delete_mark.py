@@ -25,6 +25,7 @@ from lakehouse.engines.user_sql import (
     unsteady,
 )
 from lakehouse.errors import DeclarationError
+from lakehouse.masking import hides, shown_text
 from lakehouse.naming import IS_DELETE, quote_name
 
 if TYPE_CHECKING:
@@ -44,7 +45,10 @@ def mark_deletes(con: duckdb.DuckDBPyConnection, declaration: Declaration) -> in
     try:
         con.execute(f"update staged set {quote_name(IS_DELETE)} = true where {_wrapped(declaration.delete_when)}")
     except (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.InvalidInputException) as error:
-        raise _wrong(declaration, f"it fails on a staged row: {first_line(error)}; use try_cast") from error
+        shown = shown_text(first_line(error), declaration)
+        # a traceback would quote the value that the error quotes
+        cause = None if hides(declaration) else error
+        raise _wrong(declaration, f"it fails on a staged row: {shown}; use try_cast") from cause
     ((deletes,),) = con.execute(f"select count(*) from staged where {quote_name(IS_DELETE)}").fetchall()
     return int(deletes)
 

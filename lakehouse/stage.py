@@ -130,7 +130,7 @@ def stage_object(
         case CsvFormat():
             missing = read_csv(sink, path, format)
         case JsonlFormat():
-            missing = read_jsonl(sink, path, format)
+            missing = read_jsonl(sink, path)
         case JsonFormat():
             missing = read_json(sink, path, format)
         case XmlFormat():

@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -35,6 +36,7 @@ from lakehouse.engines.duckdb import open_session
 from lakehouse.errors import ConfigurationError
 from lakehouse.faults import fault_point
 from lakehouse.gate import deleted_ratio_gate, evaluate
+from lakehouse.masking import hides, shown_text
 from lakehouse.merge import Superseded, supersede
 from lakehouse.model import (
     DateCounts,
@@ -56,6 +58,9 @@ from lakehouse.transform import transform
 
 MOST_NAMED = 20
 """So many new columns are named by a warning; the receipt has all of them."""
+
+if TYPE_CHECKING:
+    from lakehouse.declaration import Declaration
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,7 @@ class BatchResult:
 def run_batch(task: BatchTask, *, landing: Storage, services: Services, watch: Stopwatch) -> BatchResult:
     """Stage the objects, ask the gates, merge and publish. Raises what the steps raise."""
     with (
-        _engine_errors(services),
+        _engine_errors(task.declaration, services),
         scratch_folder(services.settings.spill, f"lakehouse-{task.attempt_id}") as folder,
         closing(_session(folder, services)) as con,
         ThreadPoolExecutor(1, thread_name_prefix="prepare") as beside,
@@ -260,7 +265,9 @@ def _blocked(
         task.record(state=State.BLOCKED, step="gate", error=detail, ended_at=services.now()),
         gates=gates,
         rejects=write_rejects(services.state, data, folder=root + place) if data else None,
-        staging=export_staging(con, services.state, root=root, place=place, folder=folder),
+        staging=export_staging(
+            con, services.state, declaration=task.declaration, root=root, place=place, folder=folder
+        ),
     )
     write_record(services.state, root, record)
     rows = sum((o.rows for o in staged.outcomes), RowCounts())
@@ -278,8 +285,9 @@ def _session(folder: Path, services: Services) -> duckdb.DuckDBPyConnection:
 
 
 @contextmanager
-def _engine_errors(services: Services) -> Iterator[None]:
-    """What the engine cannot do for want of memory or disk is the environment's to change."""
+def _engine_errors(declaration: Declaration, services: Services) -> Iterator[None]:
+    """What the engine cannot do for want of memory or disk is the environment's to change; another error of it is ours,
+    and quotes no hidden value."""
     try:
         yield
     except duckdb.OutOfMemoryException as error:
@@ -293,3 +301,7 @@ def _engine_errors(services: Services) -> Iterator[None]:
             f"the spill folder cannot be used: {services.settings.spill}: {str(error).splitlines()[0]}",
             next="point LAKEHOUSE_SPILL to a local folder with room",
         ) from error
+    except duckdb.Error as error:
+        if not hides(declaration):
+            raise
+        raise type(error)(shown_text(str(error), declaration)).with_traceback(error.__traceback__) from None

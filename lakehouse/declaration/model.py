@@ -25,16 +25,14 @@ from pydantic import (
     model_validator,
 )
 
+from lakehouse.declaration.checks import CheckName, CheckPolicy, Gates, all_policies
+from lakehouse.declaration.column import Column, named_columns, plain_column
 from lakehouse.declaration.fields import (
-    Change,
     Count,
     Cron,
-    DateFormat,
     Day,
-    FolderName,
     Group,
     Location,
-    Name,
     Owner,
     Positive,
     Ratio,
@@ -44,23 +42,15 @@ from lakehouse.declaration.fields import (
     TagKey,
     TagValue,
     Text,
-    Thousands,
-    TimeOfDay,
-    TimestampFormat,
-    TypeOfColumn,
     Values,
     Zone,
     later,
     only,
 )
-from lakehouse.declaration.formats import BooleanWords
 from lakehouse.declaration.partition_field import PartitionField, parse_partition_field
 from lakehouse.declaration.problem import Position
 from lakehouse.declaration.source import Source
 from lakehouse.naming import RESCUED
-
-COLUMN_NAME = "\0name"
-"""Where a column's name is put for validation: no field of a column can be called like this."""
 
 _TEXTS = "map<string, string>"
 """The type of the column RESCUED."""
@@ -68,74 +58,12 @@ _TEXTS = "map<string, string>"
 ARRIVAL = ("\0arrival",)
 """What the word `arrival` becomes in place of the columns of `order_by`: no column can be called like this."""
 
-CHECKS = {
-    "counts_reconcile": {"severity": "error", "blocking": True},
-    "keys_unique": {"severity": "error", "blocking": True},
-    "gates": {"severity": "error", "blocking": True},
-    "objects_complete": {"severity": "error", "blocking": False},
-    "late_arrivals": {"severity": "warn", "blocking": False},
-    "freshness": {"severity": "warn", "blocking": False},
-}
-"""Every check of a table with the policy it has where none is declared."""
-
-
-class Column(Values):
-    """One column of the target. `source_name` is its name in the file, `from_path` where in the path it is instead;
-    `Declaration.origin` knows whether the name's dots lead into a nested value. A `computed` one is in neither: the SQL
-    of the declaration gives its values.
-
-    What it says of spellings (`date_format` to `thousands`) goes before what the format says.
-    """
-
-    name: Name = Field(alias=COLUMN_NAME)
-    type: TypeOfColumn
-    required: Switch = False
-    computed: Switch = False
-    source_name: Text = Field(alias="from", min_length=1)
-    from_path: FolderName | None = None
-    pii: Annotated[Literal[False], later(True)] = False
-    mixed: Annotated[None, only(None)] = None
-    date_format: DateFormat | None = None
-    timestamp_format: TimestampFormat | None = None
-    timezone: Zone | None = None
-    dst_overlap: Literal["later", "earlier"] | None = None
-    booleans: BooleanWords | None = None
-    binary: Literal["hex", "base64"] | None = None
-    null_values: Annotated[None, only(None)] = None
-    decimal: Literal[".", ","] | None = None
-    thousands: Thousands | None = None
-
 
 class Script(Values):
     """A file of SQL beside the declaration: its name there, and the text that it held when it was read."""
 
     file: ScriptName
     text: Text
-
-
-class ExpectedObjects(Values):
-    """How many objects a landing date has, and by which time of the day."""
-
-    min: Positive
-    by: TimeOfDay = None
-
-
-class Gates(Values):
-    """Limits of a batch, checked before the merge. Ratios are 0 to 1; None asks for nothing."""
-
-    max_rejected_ratio: Ratio = 0.0
-    max_duplicate_ratio: Ratio | None = None
-    max_conflicting_duplicates: Count | None = None
-    row_count_change: Change | None = None
-    expected_objects: ExpectedObjects | None = None
-    control_file: Annotated[Text, Field(min_length=1)] | None = None
-
-
-class CheckPolicy(Values):
-    """What a failing check means."""
-
-    severity: Literal["warn", "error"]
-    blocking: Switch
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,22 +77,6 @@ class Origin:
     position: Position
     document: int
     fields: Mapping[str, Position] = field(default_factory=dict)
-
-
-def _named_columns(value: object) -> object:
-    """`{id: bigint, n: {type: int}}` as a list of mappings that hold their name and their name in the file."""
-    if not isinstance(value, dict):
-        return value
-    return [
-        {"from": name, **spec, COLUMN_NAME: name}
-        if isinstance(spec, dict)
-        else {"from": name, "type": spec, COLUMN_NAME: name}
-        for name, spec in value.items()
-    ]
-
-
-def _plain_column(name: str, kind: str) -> Column:
-    return Column.model_validate({COLUMN_NAME: name, "from": name, "type": kind})
 
 
 def _partition_field(value: object) -> PartitionField:
@@ -181,23 +93,12 @@ def _shown_ordering(value: tuple[str, ...]) -> object:
     return "arrival" if value == ARRIVAL else value
 
 
-def _all_policies(value: object) -> object:
-    if not isinstance(value, dict):
-        return value
-    given = {
-        name: {**CHECKS.get(name, {}), **policy} if isinstance(policy, dict) else policy
-        for name, policy in value.items()
-    }
-    return {**{name: policy for name, policy in CHECKS.items() if name not in given}, **given}
-
-
 Ordering = Annotated[
     tuple[Text, ...],
     Field(min_length=1),
     WrapValidator(_ordering),
     PlainSerializer(_shown_ordering, return_type=object),
 ]
-CheckName = Literal["counts_reconcile", "keys_unique", "gates", "objects_complete", "late_arrivals", "freshness"]
 
 
 class Declaration(Values):
@@ -213,7 +114,7 @@ class Declaration(Values):
     tags: Mapping[TagKey, TagValue] = Field(default_factory=dict)
     source: Source
     sources: Annotated[None, only(None)] = None
-    columns: Annotated[tuple[Column, ...], BeforeValidator(_named_columns), Field(min_length=1)]
+    columns: Annotated[tuple[Column, ...], BeforeValidator(named_columns), Field(min_length=1)]
     unknown_columns: Literal["reject", "ignore", "rescue", "add"] = "reject"
     sql: Script | None = None
     write: Literal["upsert", "snapshot", "replace_partition", "append"] = "upsert"
@@ -233,7 +134,7 @@ class Declaration(Values):
     start_date: Day
     backfill: Literal["partition", "range"] = "partition"
     timeout_minutes: Positive = 60
-    checks: Annotated[Mapping[CheckName, CheckPolicy], BeforeValidator(_all_policies)] = Field(
+    checks: Annotated[Mapping[CheckName, CheckPolicy], BeforeValidator(all_policies)] = Field(
         default_factory=dict, validate_default=True
     )
     engine: Annotated[Literal["duckdb"], later("spark", "auto")] = "duckdb"
@@ -306,13 +207,13 @@ class Declaration(Values):
         """What readers follow: where columns are added, what is not declared goes to the column RESCUED first."""
         if not self.adds:
             return self
-        return self.model_copy(update={"columns": (*self.columns, _plain_column(RESCUED, _TEXTS))})
+        return self.model_copy(update={"columns": (*self.columns, plain_column(RESCUED, _TEXTS))})
 
     def with_added(self, names: Sequence[str]) -> Declaration:
         """The same declaration with optional columns of text behind its own; its hash stays the declared one."""
         if not names:
             return self
-        more = self.model_copy(update={"columns": (*self.columns, *(_plain_column(n, "string") for n in names))})
+        more = self.model_copy(update={"columns": (*self.columns, *(plain_column(n, "string") for n in names))})
         more._declared = self
         return more
 
@@ -362,7 +263,14 @@ class Declaration(Values):
         """
         if self._declared is not None:
             return self._declared.hash
-        what = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, include=_HASHED)
+        # what is shown of a value changes nothing that was read
+        what = self.model_dump(
+            mode="json",
+            by_alias=True,
+            exclude_defaults=True,
+            include=_HASHED,
+            exclude={"columns": {"__all__": {"pii"}}},
+        )
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
 
     @property

@@ -16,6 +16,7 @@ import duckdb
 
 from lakehouse.engines.user_sql import first_line
 from lakehouse.errors import DataError
+from lakehouse.masking import MASK, hides, shown_text
 from lakehouse.model import ACCEPTED_AND_STAGED, Decision, Equation, ObjectOutcome
 from lakehouse.naming import STAGED_LINEAGE, quote_name, quote_text
 from lakehouse.read.casts import within_years
@@ -25,7 +26,7 @@ from lakehouse.transform.script import check_sql, staged_columns, wrong_sql
 from lakehouse.transform.vetting import Fault
 
 if TYPE_CHECKING:
-    from lakehouse.declaration import Declaration
+    from lakehouse.declaration import Column, Declaration
 
 _GIVEN, _RESULT, _OBJECTS, _SELECTED = "sql_given", "sql_result", "sql_objects", "sql_selected"
 _OURS = (
@@ -133,8 +134,11 @@ def _told(declaration: Declaration) -> Iterator[None]:
     except _OURS:
         raise
     except duckdb.Error as error:
-        message = f"it fails on the staged rows of {declaration.table}: {first_line(error)}; use try_cast or TRY"
-        raise wrong_sql(declaration, Fault(message), next=f"lakehouse load {declaration.table}") from error
+        shown = shown_text(first_line(error), declaration)
+        message = f"it fails on the staged rows of {declaration.table}: {shown}; use try_cast or TRY"
+        # a traceback would quote the value that the error quotes
+        cause = None if hides(declaration) else error
+        raise wrong_sql(declaration, Fault(message), next=f"lakehouse load {declaration.table}") from cause
 
 
 def _check_lineage(con: duckdb.DuckDBPyConnection, declaration: Declaration, objects: Sequence[ObjectOutcome]) -> None:
@@ -189,7 +193,7 @@ def _reject(con: duckdb.DuckDBPyConnection, declaration: Declaration) -> _Bad:
         raise _astray(declaration, f"_source_file={uri} _source_line={line}, which the SQL was not given")
     named = ", ".join(f"CASE WHEN {condition} THEN {quote_text(name)} END" for condition, name, _ in complaints)
     reasons = ", ".join(f"CASE WHEN {condition} THEN {quote_text(reason)} END" for condition, _, reason in complaints)
-    texts = ", ".join(f"{quote_name(c.name)} := {quote_name(c.name)}::VARCHAR" for c in declaration.columns)
+    texts = ", ".join(f"{quote_name(c.name)} := {_shown(c)}" for c in declaration.columns)
     con.execute(
         f"""INSERT INTO {REJECTS}
         SELECT _source_file, _source_line, concat_ws(',', {named}),
@@ -204,6 +208,11 @@ def _reject(con: duckdb.DuckDBPyConnection, declaration: Declaration) -> _Bad:
     ).fetchall()
     con.execute(f"DELETE FROM {_SELECTED} WHERE {bad}")
     return _Bad(int(rows), {uri: int(count) for uri, count in counted})
+
+
+def _shown(column: Column) -> str:
+    value = f"{quote_name(column.name)}::VARCHAR"
+    return f"if({value} IS NULL, NULL, {quote_text(MASK)})" if column.pii else value
 
 
 def _complaints(declaration: Declaration) -> Iterator[tuple[str, str, str]]:

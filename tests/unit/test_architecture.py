@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2] / "lakehouse"
 LAYERS = (
     ("errors", "types", "model", "naming", "units"),
-    ("declaration", "recover", "reconcile", "gate", "placement", "bookmark", "arrivals"),
+    ("declaration", "masking", "recover", "reconcile", "gate", "placement", "bookmark", "arrivals"),
     ("plan", "manifest", "sweep", "whole_dates", "completeness"),
     (
         "faults",
@@ -52,8 +52,8 @@ LAYERS = (
     ("cli", "__main__"),
 )
 PURE = {
-    "errors", "types", "model", "naming", "units", "recover", "reconcile", "gate", "placement", "bookmark", "plan",
-    "arrivals", "completeness", "manifest", "sweep", "whole_dates",
+    "errors", "types", "model", "naming", "units", "masking", "recover", "reconcile", "gate", "placement", "bookmark",
+    "plan", "arrivals", "completeness", "manifest", "sweep", "whole_dates",
 }  # fmt: skip
 IMPURE_STANDARD = {
     "os",

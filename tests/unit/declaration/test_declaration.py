@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from lakehouse.declaration import CsvFormat, Declaration, PartitionField, parse_declarations
-from lakehouse.declaration.model import Gates
+from lakehouse.declaration.checks import Gates
 from lakehouse.declaration.source import Source
 from lakehouse.errors import DeclarationError, NotAvailable
 from tests.declaration_text import BASE, document
@@ -184,18 +184,14 @@ def test_mistakes_in_the_source(source: str, message: str) -> None:
     [
         ("engine", "spark"),
         ("sources", "[{uri: s3://landing/a/}]"),
-        ("columns", "{id: bigint, t: date, x: {type: string, pii: true}}"),
-        ("columns", "{id: bigint, t: date, x: {type: string, mixed: cast}}"),
-        ("columns", "{id: bigint, t: date, x: {type: string, null_values: ['-']}}"),
         ("source", "{uri: s3://landing/, format: {type: csv}, ready: {objects: 3}}"),
         ("source", "{uri: {secret: aws:landing#uri}, format: {type: csv}}"),
     ],
 )
 def test_fields_of_later_issues(field: str, value: str) -> None:
-    columns = None if field == "columns" else "{id: bigint, n: double, t: timestamptz}"
-    fields = {field: value} if columns is None else {"columns": columns, field: value}
+    columns = "{id: bigint, n: double, t: timestamptz}"
     with pytest.raises(NotAvailable, match="not available yet") as caught:
-        parse(document(**fields))
+        parse(document(columns=columns, **{field: value}))
     assert field in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
 
