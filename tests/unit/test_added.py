@@ -117,3 +117,10 @@ def test_an_added_column_is_no_old_name_of_a_declared_one_and_carried_without_ad
         fit_table(declared({**COLUMNS, "new": "string"}), table)
     found = fit_table(declared({**COLUMNS, "theirs": "string", "new": "string"}), table)
     assert found.carried == ("old", "n") and found.change is not None
+
+
+def test_names_are_not_told_of_a_table_with_hidden_values() -> None:
+    hidden = declared({"id": "string", "v": {"type": "string", "pii": True}}, unknown_columns="add")
+    found = refused_objects(hidden, None, {"a": ["alice@x.y"], "b": ["fine"]})
+    assert [*found] == ["a"]
+    assert "alice" not in found["a"]

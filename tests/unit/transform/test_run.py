@@ -204,6 +204,22 @@ def test_sql_that_fails_on_a_row_is_a_mistake_of_the_declaration(tmp_path: Path)
     assert caught.value.next == "lakehouse load analytics.orders"
 
 
+def test_hidden_values_are_in_no_message_and_no_reject(tmp_path: Path) -> None:
+    columns = {**COLUMNS, "v": {"type": "string", "pii": True}}
+    fails = "select * replace (v::int as n) from staged"
+    with batch(tmp_path, fails, columns=columns) as made:
+        made.put(A, "1,secret")
+        with pytest.raises(DeclarationError) as caught:
+            made.run()
+    assert "secret" not in f"{caught.value} {caught.value.__cause__}"
+    empties = "select * replace (null as id, 7 as n) from staged"
+    with batch(tmp_path, empties, columns=columns) as made:
+        made.put(A, "1,secret")
+        made.run()
+        ((_, line, column, _, raw),) = made.rejects()
+    assert (line, column, raw) == (2, "id", '{"id":null,"v":"***","n":"7"}')
+
+
 def test_wrong_sql_is_refused_before_anything_is_run(tmp_path: Path) -> None:
     with batch(tmp_path, "select * from rejects") as b:
         b.put(A, "1,a")
