@@ -10,13 +10,18 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 
 from lakehouse import naming
+from lakehouse.masking import hidden_columns
 from lakehouse.model import GateResult, Reference, State
-from lakehouse.naming import quote_text
+from lakehouse.naming import quote_name, quote_text
 from lakehouse.storage import Storage
+
+if TYPE_CHECKING:
+    from lakehouse.declaration import Declaration
 
 FORMAT = 1
 
@@ -80,14 +85,25 @@ def rejects_parquet(con: duckdb.DuckDBPyConnection, folder: Path) -> bytes | Non
     return path.read_bytes()
 
 
-def export_staging(con: duckdb.DuckDBPyConnection, storage: Storage, *, root: str, place: str, folder: Path) -> str:
+def export_staging(
+    con: duckdb.DuckDBPyConnection,
+    storage: Storage,
+    *,
+    declaration: Declaration,
+    root: str,
+    place: str,
+    folder: Path,
+) -> str:
     """Copy the staged rows of a blocked batch to `place` below `root`, so that they can be looked at; returns the URI.
 
+    Columns whose values are hidden are left out: a hash of a name or number is guessed by hashing all of them.
     A marker says that there is something to clear later: without it, every load would pay for a listing.
     """
     path = folder / "staged.parquet"
+    left_out = ", ".join(quote_name(name) for name in ("__row_id", *hidden_columns(declaration)))
     con.execute(
-        f"copy (select * exclude (__row_id) from staged) to {quote_text(str(path))} (format parquet, compression zstd)"
+        f"copy (select * exclude ({left_out}) from staged) to {quote_text(str(path))} "
+        "(format parquet, compression zstd)"
     )
     storage.put(root + naming.staging_marker(), b"")
     storage.upload(path, root + place + "staged.parquet")

@@ -7,35 +7,29 @@ table in a session that can reach neither files nor network. Never reads rows to
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from contextlib import closing
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 from lakehouse.declaration.problem import Problem
+from lakehouse.engines.user_sql import (
+    PLAIN_EXPRESSIONS,
+    called,
+    closed_session,
+    expressions,
+    first_line,
+    plain_functions,
+    syntax,
+    unsteady,
+)
 from lakehouse.errors import DeclarationError
-from lakehouse.naming import IS_DELETE, quote_name, quote_text
+from lakehouse.masking import hides, shown_text
+from lakehouse.naming import IS_DELETE, quote_name
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
-
-_EXPRESSIONS = {
-    "COLUMN_REF", "CONSTANT", "COMPARISON", "CONJUNCTION", "OPERATOR", "FUNCTION", "CAST", "TYPE", "BETWEEN", "CASE",
-    "COLLATE",
-}  # fmt: skip
-_NAMED = {
-    "SUBQUERY": "a subquery",
-    "STAR": "*",
-    "WINDOW": "a window function",
-    "PARAMETER": "a parameter",
-    "LAMBDA": "a lambda",
-    "LAMBDA_REF": "a lambda",
-}
-_REWRITTEN = {"nullif", "ifnull", "if"}
-"""DuckDB's macros that are plain expressions of their arguments."""
 
 
 def mark_deletes(con: duckdb.DuckDBPyConnection, declaration: Declaration) -> int:
@@ -51,7 +45,10 @@ def mark_deletes(con: duckdb.DuckDBPyConnection, declaration: Declaration) -> in
     try:
         con.execute(f"update staged set {quote_name(IS_DELETE)} = true where {_wrapped(declaration.delete_when)}")
     except (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.InvalidInputException) as error:
-        raise _wrong(declaration, f"it fails on a staged row: {_first_line(error)}; use try_cast") from error
+        shown = shown_text(first_line(error), declaration)
+        # a traceback would quote the value that the error quotes
+        cause = None if hides(declaration) else error
+        raise _wrong(declaration, f"it fails on a staged row: {shown}; use try_cast") from cause
     ((deletes,),) = con.execute(f"select count(*) from staged where {quote_name(IS_DELETE)}").fetchall()
     return int(deletes)
 
@@ -75,20 +72,10 @@ def _wrapped(condition: str) -> str:
     return f"({condition}\n)"
 
 
-def _first_line(error: duckdb.Error) -> str:
-    return str(error).splitlines()[0]
-
-
 @lru_cache(maxsize=64)
 def _fault(condition: str, columns: tuple[tuple[str, str], ...]) -> str:
     """What is wrong with the condition and what would be right; empty if nothing is."""
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "enable_external_access": "false",
-        "threads": "1",
-        "memory_limit": "64MB",
-    }
-    with closing(duckdb.connect(":memory:", config=config)) as con:
-        con.execute("set lock_configuration = true")
+    with closed_session() as con:
         expression = _parsed(con, condition)
         if isinstance(expression, str):
             return expression
@@ -102,17 +89,17 @@ def _fault(condition: str, columns: tuple[tuple[str, str], ...]) -> str:
                 f"select column_type from (describe select {_wrapped(condition)} from staged)"
             ).fetchall()
         except duckdb.Error as error:
-            return f"{_first_line(error)}; expected a condition such as \"op = 'D'\""
+            return f"{first_line(error)}; expected a condition such as \"op = 'D'\""
     return "" if kind == "BOOLEAN" else f"it gives {kind}; expected a condition that is true or false"
 
 
 def _parsed(con: duckdb.DuckDBPyConnection, condition: str) -> dict[str, Any] | str:
     """The only expression of the condition, or what is wrong."""
     stray = "expected one condition such as \"op = 'D'\", with nothing before or after it"
-    plain = _syntax(con, "select (true\n)")
-    found = _syntax(con, f"select {_wrapped(condition)}")
+    plain = syntax(con, "select (true\n)")
+    found = syntax(con, f"select {_wrapped(condition)}")
     # `a) or (b` is whole between the parentheses alone
-    for parsed in (found, _syntax(con, f"select {condition}")):
+    for parsed in (found, syntax(con, f"select {condition}")):
         if parsed.get("error"):
             return f"{parsed.get('error_message', 'it cannot be parsed')}; {stray}"
     if len(found["statements"]) != 1:
@@ -126,46 +113,17 @@ def _parsed(con: duckdb.DuckDBPyConnection, condition: str) -> dict[str, Any] | 
     return listed[0] if len(listed) == 1 and not listed[0].get("alias") else stray
 
 
-def _syntax(con: duckdb.DuckDBPyConnection, statement: str) -> dict[str, Any]:
-    ((text,),) = con.execute(f"select json_serialize_sql({quote_text(statement)})").fetchall()
-    parsed: dict[str, Any] = json.loads(text)
-    return parsed
-
-
 def _forbidden(con: duckdb.DuckDBPyConnection, expression: dict[str, Any], columns: set[str]) -> Iterator[str]:
     """What the expression holds that a condition may not."""
-    parts = [*_parts(expression)]
-    plain = _plain_functions(con, {part["function_name"].lower() for part in parts if part["class"] == "FUNCTION"})
+    parts = [*expressions(expression)]
+    names = {part["function_name"].lower() for part in parts if part["class"] == "FUNCTION"}
+    plain = plain_functions(con, names, kinds=("scalar",))
     for part in parts:
         kind = part["class"]
-        if kind not in _EXPRESSIONS:
-            yield f"{_NAMED.get(kind, kind.lower())} is not allowed; expected a condition over the declared columns"
+        if kind not in PLAIN_EXPRESSIONS:
+            yield f"{called(kind)} is not allowed; expected a condition over the declared columns"
         elif kind == "COLUMN_REF" and part["column_names"][0].lower() not in columns:
             known = ", ".join(sorted(columns))
             yield f"no column {'.'.join(part['column_names'])}; known are {known}; text goes in single quotes"
-        elif kind == "FUNCTION" and (part["schema"] or part["function_name"].lower() not in plain):
-            name = ".".join(part["qualified_name"]["path"])
+        elif kind == "FUNCTION" and (name := unsteady(part, plain)):
             yield f"the function {name} is not allowed; expected one that depends on its arguments alone"
-
-
-def _parts(value: object) -> Iterator[dict[str, Any]]:
-    if isinstance(value, dict):
-        if "class" in value:
-            yield value
-        for item in value.values():
-            yield from _parts(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _parts(item)
-
-
-def _plain_functions(con: duckdb.DuckDBPyConnection, names: set[str]) -> set[str]:
-    """Those of the names that mean a scalar function which depends on its arguments alone."""
-    if not names:
-        return set()
-    listed = ", ".join(quote_text(name) for name in names)
-    known = con.execute(
-        "select distinct function_name from duckdb_functions() "
-        f"where function_type = 'scalar' and stability = 'CONSISTENT' and function_name in ({listed})"
-    ).fetchall()
-    return {name for (name,) in known} | _REWRITTEN

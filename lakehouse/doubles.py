@@ -20,6 +20,7 @@ from pyiceberg.table import Table
 
 from lakehouse.engines.duckdb import open_session
 from lakehouse.iceberg import LiveFiles
+from lakehouse.masking import shown_key
 from lakehouse.merge.fetch import fetch_rows
 from lakehouse.merge.order import tie_break
 from lakehouse.merge.position_deletes import DeletesOfFile, read_deleted, refuse_equality_deletes
@@ -38,7 +39,7 @@ SOURCE_DATE = "_source_date"
 
 @dataclass(frozen=True, slots=True)
 class DoubledKey:
-    """A key that stands in several live rows, as text `column=value …`."""
+    """A key that stands in several live rows, as `lakehouse.masking.shown_key` writes it."""
 
     key: str
     rows: int
@@ -177,10 +178,7 @@ def _dates(con: duckdb.DuckDBPyConnection) -> dict[date | None, int]:
 
 def _first(con: duckdb.DuckDBPyConnection, declaration: Declaration) -> tuple[DoubledKey, ...]:
     found: list[Any] = con.execute(f"select * from doubled order by all limit {NAMED}").fetchall()
-    return tuple(
-        DoubledKey(" ".join(f"{k}={v}" for k, v in zip(declaration.key, values, strict=True)), int(rows))
-        for *values, rows in found
-    )
+    return tuple(DoubledKey(shown_key(declaration, values), int(rows)) for *values, rows in found)
 
 
 def _count(con: duckdb.DuckDBPyConnection, sql: str) -> int:

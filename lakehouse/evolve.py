@@ -33,8 +33,9 @@ from pyiceberg.types import (
     StructType,
 )
 
+from lakehouse.added import is_added
 from lakehouse.errors import DeclarationError
-from lakehouse.naming import DELETED_AT, LINEAGE
+from lakehouse.naming import ADDED, DELETED_AT, LINEAGE
 from lakehouse.schema import iceberg_type, target_columns
 
 if TYPE_CHECKING:
@@ -80,8 +81,11 @@ class Fit:
 
 @dataclass(slots=True)
 class _Comparison:
-    """What the walk over the columns found, with the full path of each column."""
+    """What the walk over the columns found, with the full path of each column. `brought` are columns of files that are
+    not declared, `unmarked` those of them that another writer made."""
 
+    brought: frozenset[str] = frozenset()
+    unmarked: list[str] = field(default_factory=list)
     added: list[tuple[Path, IcebergType]] = field(default_factory=list)
     widened: list[tuple[Path, IcebergType, IcebergType]] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
@@ -93,7 +97,7 @@ def fit_table(declaration: Declaration, table: Table) -> Fit:
     Raises DeclarationError that names every column, property and place that cannot be made to fit.
     """
     schema = table.schema()
-    found = _Comparison()
+    found = _Comparison(frozenset(declaration.added))
     carried = _compare_columns(declaration, schema, found)
     properties = _compare_table(declaration, table, found)
     found.faults += _lost(declaration, table, {path[0] for path, _ in found.added})
@@ -103,7 +107,7 @@ def fit_table(declaration: Declaration, table: Table) -> Fit:
             next=f"change {declaration.path}, or alter the table; then lakehouse plan {declaration.table}",
         )
     notes = _partitioned_otherwise(declaration, table)
-    if not (found.added or found.widened or properties):
+    if not (found.added or found.widened or found.unmarked or properties):
         return Fit(None, carried, notes)
     return Fit(_change(table, found, properties), carried, notes)
 
@@ -128,10 +132,12 @@ def with_schema(table: Table, change: SchemaChange | None) -> Table:
 def _change(table: Table, found: _Comparison, properties: dict[str, str]) -> SchemaChange:
     """PyIceberg assigns the ids and keeps the name mapping; its transaction is never committed."""
     transaction = table.transaction()
-    if found.added or found.widened:
+    if found.added or found.widened or found.unmarked:
         with transaction.update_schema() as update:
             for path, kind in found.added:
-                update.add_column(path, kind)
+                update.add_column(path, kind, doc=ADDED if path[0] in found.brought else None)
+            for name in found.unmarked:
+                update.update_column((name,), doc=ADDED)
             for path, _, kind in found.widened:
                 update.update_column(path, kind)
     after = transaction.table_metadata
@@ -166,7 +172,7 @@ def _compare_columns(declaration: Declaration, schema: Schema, found: _Compariso
     """Walk over all columns; returns the undeclared ones that are carried."""
     have = {f.name: f for f in schema.fields}
     want = {name: iceberg_type(column) for name, column in target_columns(declaration).items()}
-    declared = {c.name for c in declaration.columns}
+    declared = {c.name for c in declaration.declared.columns}
     required = {c.name for c in declaration.columns if c.required}
     found.faults += _names_that_differ_in_case(list(want), list(have))
     undeclared = [f for name, f in have.items() if name not in want]
@@ -182,11 +188,17 @@ def _compare_columns(declaration: Declaration, schema: Schema, found: _Compariso
         if f.name in _OURS
     ]
     carried = [f for f in undeclared if f.optional and f.name not in _OURS]
+    old_names = [f for f in carried if not is_added(f)]
     for name, kind in want.items():
         if name in have:
             _compare_requirement(name, have[name], required, found)
+            if is_added(have[name]) and kind != have[name].field_type:
+                found.faults.append(_brought_as_text(declaration.table, name, type_text(kind)))
+                continue
             _compare_types((name,), kind, have[name].field_type, found)
-        elif name in declared and (old := [f.name for f in carried if _could_be(kind, f.field_type)]):
+            if name in found.brought and not is_added(have[name]):
+                found.unmarked.append(name)
+        elif name in declared and (old := [f.name for f in old_names if _could_be(kind, f.field_type)]):
             found.faults.append(_renamed(declaration.table, name, type_text(kind), old))
         else:
             found.added.append(((name,), kind))
@@ -215,6 +227,14 @@ def _compare_requirement(name: str, have: NestedField, required: set[str], found
             f"column {name} is required in the table and not in the declaration: declare required: true, "
             "or make it optional in the table"
         )
+
+
+def _brought_as_text(table: str, name: str, kind: str) -> str:
+    return (
+        f"column {name} is declared as {kind}, and the table has it as text, as files brought it undeclared; text "
+        f"becomes no other type: put it aside with ALTER TABLE {table} RENAME COLUMN {name} TO {name}_text, "
+        f"then lakehouse load {table} --mode full reads it as {kind}"
+    )
 
 
 def _renamed(table: str, name: str, kind: str, old: list[str]) -> str:

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lakehouse import naming
+from lakehouse.added import added_columns
 from lakehouse.attempt import write_record
 from lakehouse.batch import BatchResult, BatchTask, run_batch
 from lakehouse.batch.stopwatch import Stopwatch
@@ -32,6 +33,7 @@ from lakehouse.receipt import ReceiptBuilder
 from lakehouse.services import Progress, Services
 from lakehouse.storage import Storage, open_storage, split_uri
 from lakehouse.target import Target, foreign_since_bookmark
+from lakehouse.transform import check_sql
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -60,7 +62,7 @@ def ingest(declaration: Declaration, request: LoadRequest, services: Services) -
     builder = ReceiptBuilder(declaration, request.run_id)
     try:
         _refuse_what_is_not_there(request)
-        check_delete_condition(declaration)
+        _check_declared_sql(declaration)
         with _lease(declaration, request, services) as lease:
             fault_point("after_lease")
             _Load(declaration, request, services, watch=watch, builder=builder, lease=lease).run()
@@ -72,7 +74,7 @@ def ingest(declaration: Declaration, request: LoadRequest, services: Services) -
 def plan_load(declaration: Declaration, request: LoadRequest, services: Services) -> Plan:
     """The plan that `ingest` would execute now. Writes nothing."""
     _refuse_what_is_not_there(request)
-    check_delete_condition(declaration)
+    _check_declared_sql(declaration)
     now = services.now()
     listing = discover(_landing(declaration, services), declaration.source, request.window)
     position = find_position(declaration, services)
@@ -209,7 +211,11 @@ class _Load:
         """
         with self._watch.step("ledger"):
             self._services.progress(Progress("ledger", 0, 0, 0))
-            self._builder.stands_at(snapshot_id=target.tag.snapshot_id if target.tag else None, table_rows=target.rows)
+            self._builder.stands_at(
+                snapshot_id=target.tag.snapshot_id if target.tag else None,
+                table_rows=target.rows,
+                added_columns=added_columns(self._declaration, target.table),
+            )
             try:
                 sync(standing_of(target), self._services)
             except LakehouseError as error:
@@ -262,6 +268,11 @@ def _refuse_missing(plan: Plan, request: LoadRequest) -> None:
 def _refuse_what_is_not_there(request: LoadRequest) -> None:
     if request.mode is Mode.NO_ADVANCE:
         raise NotAvailable("mode no-advance (job-bookmark-pause) is not available yet; incremental or full")
+
+
+def _check_declared_sql(declaration: Declaration) -> None:
+    check_sql(declaration)
+    check_delete_condition(declaration)
 
 
 def _landing(declaration: Declaration, services: Services) -> Storage:

@@ -11,6 +11,10 @@ NEW_TABLE = "new"
 """Stands for the table uuid while the target does not exist."""
 
 
+ACCEPTED_AND_STAGED = "batch: accepted, staged (differ by sql)"
+"""Names the equation that tells both sides of a batch whose rows a declared SQL made: they need not be equal."""
+
+
 class Mode(StrEnum):
     """How a load treats the consumed set (BOOKMARKS G1-G4)."""
 
@@ -173,6 +177,11 @@ class RowCounts:
     replaced: int = 0
     absent: int = 0
 
+    @property
+    def accepted(self) -> int:
+        """Records that were not rejected: as many as are staged, unless a declared SQL makes other rows of them."""
+        return self.read - self.rejected
+
     def __add__(self, other: RowCounts) -> RowCounts:
         return RowCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
@@ -231,7 +240,7 @@ class Equation:
 
     @property
     def holds(self) -> bool:
-        return self.left == self.right
+        return self.left == self.right or self.name == ACCEPTED_AND_STAGED
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +356,7 @@ class Receipt:
     `bookmark_version` is None if the load failed before it could read the bookmark.
     `table_rows` counts the rows of the whole table after the load, from its manifests; None if that is not known.
     `merge_rule` is the rule by which files with dead rows were rewritten or left with position deletes.
+    `added_columns` are the table's columns that files brought undeclared, in this load or before.
     """
 
     table: str
@@ -369,3 +379,4 @@ class Receipt:
     exit_code: int = 0
     table_rows: int | None = None
     merge_rule: str = ""
+    added_columns: tuple[str, ...] = ()

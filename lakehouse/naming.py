@@ -41,6 +41,10 @@ deletes."""
 RESCUED = "_rescued"
 """Holds the columns of a file that are not declared, by name, where they are to be kept: a map of texts."""
 
+ADDED = "added from files by unknown_columns: add, as text"
+"""Iceberg's doc of a column that files brought and nobody had declared: it tells the column from those of other
+writers."""
+
 IS_DELETE = "_is_delete"
 """Marks the staged rows that delete their key; never in the target."""
 

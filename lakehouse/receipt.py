@@ -47,6 +47,7 @@ class ReceiptBuilder:
         self._version: int | None = None
         self._snapshot_id: int | None = None
         self._table_rows: int | None = None
+        self._added_columns: tuple[str, ...] = ()
         self._ledger = "ok"
         self._warnings: list[str] = []
 
@@ -58,9 +59,10 @@ class ReceiptBuilder:
     def warn(self, text: str) -> None:
         self._warnings.append(text)
 
-    def stands_at(self, *, snapshot_id: int | None, table_rows: int | None) -> None:
+    def stands_at(self, *, snapshot_id: int | None, table_rows: int | None, added_columns: tuple[str, ...]) -> None:
         self._snapshot_id = snapshot_id
         self._table_rows = table_rows
+        self._added_columns = added_columns
 
     def ended(self, result: BatchResult) -> None:
         self._results.append(result)
@@ -104,6 +106,7 @@ class ReceiptBuilder:
             exit_code=exit_code,
             table_rows=self._table_rows,
             merge_rule=next((r.merge_rule for r in reversed(done)), ""),
+            added_columns=self._added_columns,
         )
 
     def _batch(self, result: BatchResult) -> BatchReceipt:
@@ -193,15 +196,22 @@ def _last_gates(results: Sequence[BatchResult]) -> tuple[GateResult, ...]:
 def receipt_json(receipt: Receipt) -> dict[str, Any]:
     """The receipt as INTERFACE.md gives it."""
     body = {f.name: getattr(receipt, f.name) for f in fields(receipt)}
-    body["rows"] = receipt.rows.as_dict()
+    body["rows"] = _rows(receipt.rows)
     body["dates"] = {
-        day: {"objects": c.objects, **c.rows.as_dict(), "gained": c.gained, "lost": c.lost}
+        day: {"objects": c.objects, **_rows(c.rows), "gained": c.gained, "lost": c.lost}
         for day, c in receipt.dates.items()
     }
     body["files"] = {**asdict(receipt.files), "rule": body.pop("merge_rule")}
     body["gates"] = {
         g.name: {"passed": g.passed, "value": g.value, "limit": g.limit, "detail": g.detail} for g in receipt.gates
     }
-    body["batches"] = [{**asdict(b), "rows": b.rows.as_dict()} for b in receipt.batches]
+    body["batches"] = [{**asdict(b), "rows": _rows(b.rows)} for b in receipt.batches]
     body["warnings"] = list(receipt.warnings)
+    body["added_columns"] = list(receipt.added_columns)
     return body
+
+
+def _rows(rows: RowCounts) -> dict[str, int]:
+    """The counts with both sides of a declared SQL: accepted records, and the rows that are staged."""
+    counts = rows.as_dict()
+    return {"read": counts.pop("read"), "rejected": counts.pop("rejected"), "accepted": rows.accepted, **counts}

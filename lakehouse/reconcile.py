@@ -7,6 +7,7 @@ from datetime import date
 
 from lakehouse.model import DateCounts, Equation, Manifest, ObjectOutcome, RowCounts
 
+RECORDS = "object: records = rejected + accepted"
 KEYS_DISTINCT = "table: count(*) = count(distinct key)"
 KEYS_DISTINCT_BY_DATE = "table: count(*) = count(distinct key and landing date)"
 KEYS_NOT_NULL = "table: rows with a NULL key = 0"
@@ -23,22 +24,22 @@ def batch_equations(
     live_after: int,
     keys_found: int,
     lineage: bool,
+    transformed: Sequence[Equation] = (),
 ) -> tuple[Equation, ...]:
     """What must hold after the merge and before the commit of one batch.
 
     `keys_found` counts the inserted and updated keys that were read back from the written files; together with the
-    stale and unchanged ones, which were seen in the target, they must be every key that was staged.
+    stale and unchanged ones, which were seen in the target, they must be every key that was staged. `transformed` says
+    what became of the accepted records where a declared SQL made the staged rows of them.
     """
-    accepted = sum(o.rows.staged for o in objects)
+    of_objects = sum(o.rows.staged for o in objects)
     fates = rows.superseded + rows.stale + rows.unchanged + rows.inserted + rows.updated + rows.removed + rows.absent
     kept = rows.staged - rows.superseded - rows.removed - rows.absent
-    equations = [
-        Equation("object: records = rejected + accepted", o.rows.read, o.rows.rejected + o.rows.staged, o.landing_date)
-        for o in objects
-    ]
-    equations = [e for e in equations if not e.holds] or [_sum_of_objects(objects)]
+    if transformed:
+        equations = [*transformed, Equation("batch: staged by object = staged", of_objects, rows.staged)]
+    else:
+        equations = [*_of_objects(objects), Equation("batch: accepted = staged", of_objects, rows.staged)]
     equations += [
-        Equation("batch: accepted = staged", accepted, rows.staged),
         Equation("batch: staged = sum of fates", rows.staged, fates),
         Equation("table: live change = inserted - deleted", live_after - live_before, rows.inserted - rows.deleted),
         Equation("contained: accepted keys = keys in the table", kept, keys_found + rows.stale + rows.unchanged),
@@ -49,12 +50,11 @@ def batch_equations(
     return tuple(equations)
 
 
-def _sum_of_objects(objects: Sequence[ObjectOutcome]) -> Equation:
-    return Equation(
-        "object: records = rejected + accepted",
-        sum(o.rows.read for o in objects),
-        sum(o.rows.rejected + o.rows.staged for o in objects),
-    )
+def _of_objects(objects: Sequence[ObjectOutcome]) -> list[Equation]:
+    """The sum over all objects, or the objects for which it does not hold."""
+    each = [Equation(RECORDS, o.rows.read, o.rows.rejected + o.rows.staged, o.landing_date) for o in objects]
+    total = Equation(RECORDS, sum(e.left for e in each), sum(e.right for e in each))
+    return [e for e in each if not e.holds] or [total]
 
 
 def expected_live(manifests: Iterable[Manifest]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,19 +11,21 @@ import duckdb
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from lakehouse.batch.staging import stage_objects
+from lakehouse.batch.staging import spread_added, stage_objects
 from lakehouse.batch.stopwatch import Stopwatch
 from lakehouse.catalog import translated
 from lakehouse.delete_mark import mark_deletes
 from lakehouse.errors import DataError
+from lakehouse.evolve import fit_table, with_schema
 from lakehouse.graves import load_graves
 from lakehouse.iceberg import live_files
 from lakehouse.merge import match_target, supersede
-from lakehouse.model import Decision, Equation, ObjectDecision, RowCounts, SeenObject, Sweep
+from lakehouse.model import Decision, Equation, ObjectDecision, ObjectOutcome, RowCounts, SeenObject, Sweep
 from lakehouse.position import Position
 from lakehouse.services import Services
 from lakehouse.state import walk
 from lakehouse.storage import open_storage, split_uri
+from lakehouse.transform import transform
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -43,14 +46,17 @@ def reread_equations(
     Objects whose landing file was overwritten or removed since are counted as not readable. Left out are objects that
     were read under an older declaration, for they may stage differently now; in a snapshot those before its newest
     complete date, which is the whole truth; with retract those read before the last retraction, for nothing keeps which
-    keys it took.
+    keys it took; with a declared SQL those of a batch of which an object was read again since: the SQL saw all.
     """
-    wanted = _wanted(declaration, position, landing_date, services)
+    claimed = _wanted(declaration, position, landing_date, services)
+    batches = _whole_batches(claimed, position, services) if declaration.sql else None
+    wanted = claimed if batches is None else sorted((s for b in batches for s in b), key=lambda s: s.object.uri)
     root, _ = split_uri(declaration.source.uri)
     staged = stage_objects(
         con,
         declaration,
-        wanted,
+        [ObjectDecision(s.object, s.landing_date, Decision.PLANNED, "reread") for s in wanted],
+        table=position.target.table,
         bookmark=position.bookmark,
         landing=open_storage(root, services.env),
         folder=folder / "landing",
@@ -58,17 +64,22 @@ def reread_equations(
         services=services,
         watch=Stopwatch(services.clock),
     )
+    uris = {s.object.uri for s in claimed}
+    unreadable = {*staged.changed, *(item.object.uri for item, _ in staged.failed)} & uris
+    outcomes = staged.outcomes
+    if batches is not None:
+        outcomes = _transformed(con, declaration, batches, outcomes, claimed=uris, folder=folder)
     mark_deletes(con, declaration)
+    declaration, _ = spread_added(con, declaration, position.target.table)
     supersede(con, declaration)
     if declaration.keyed:
         absent, older = _compared(con, declaration, position, snapshot, folder=folder, services=services)
     else:
         absent, older = _absent(con, declaration, position, snapshot), 0
-    again = sum((o.rows for o in staged.outcomes), RowCounts())
-    before = _stored_rows(position, services, {o.object.identity for o in staged.outcomes})
-    unreadable = len(staged.changed) + len(staged.failed)
+    again = sum((o.rows for o in outcomes), RowCounts())
+    before = _stored_rows(position, services, {o.object.identity for o in outcomes})
     return [
-        Equation("reread: objects that are gone or changed = 0", unreadable, 0, landing_date),
+        Equation("reread: objects that are gone or changed = 0", len(unreadable), 0, landing_date),
         Equation("reread: records now = records then", again.read, before.read, landing_date),
         Equation("reread: rejected now = rejected then", again.rejected, before.rejected, landing_date),
         Equation("reread: accepted keys absent from the table = 0", absent, 0, landing_date),
@@ -90,6 +101,7 @@ def _compared(
     Keys that were deleted by rule are neither: remembered hard deletes, and what a snapshot's newest date left out.
     """
     table = _table(position)
+    table = with_schema(table, fit_table(declaration, table).change)
     bookmark = position.bookmark
     load_graves(con, declaration, bookmark, services.state, now=services.now(), folder=folder / "graves")
     with translated(f"table={declaration.table}"):
@@ -122,7 +134,7 @@ def _table(position: Position) -> Table:
 
 def _wanted(
     declaration: Declaration, position: Position, landing_date: date | None, services: Services
-) -> list[ObjectDecision]:
+) -> list[SeenObject]:
     bookmark = position.bookmark
     first = _last_retraction(position, services) if declaration.source.on_overwrite == "retract" else 0
     settled = bookmark.settled_date if declaration.write == "snapshot" else None
@@ -142,7 +154,46 @@ def _wanted(
         for item in seen:
             latest[item.landing_date] = max(latest.get(item.landing_date, 0), item.bookmark_version)
         seen = [item for item in seen if item.bookmark_version == latest[item.landing_date]]
-    return [ObjectDecision(s.object, s.landing_date, Decision.PLANNED, "reread") for s in seen]
+    return seen
+
+
+def _whole_batches(
+    claimed: Sequence[SeenObject], position: Position, services: Services
+) -> list[tuple[SeenObject, ...]]:
+    """The batches that read a claimed object and of which no object was read again since, each with all it read."""
+    versions = {item.bookmark_version for item in claimed}
+    seen = position.bookmark.seen
+    batches = []
+    for manifest, _ in walk(services.state, position.bookmark.head):
+        if manifest.bookmark_version not in versions:
+            continue
+        read = [seen.get(o.object.uri) for o in manifest.objects if o.decision is Decision.CONSUMED]
+        whole = tuple(item for item in read if item and item.bookmark_version == manifest.bookmark_version)
+        if len(whole) == len(read):
+            batches.append(whole)
+    return batches
+
+
+def _transformed(
+    con: duckdb.DuckDBPyConnection,
+    declaration: Declaration,
+    batches: Sequence[Sequence[SeenObject]],
+    outcomes: Sequence[ObjectOutcome],
+    *,
+    claimed: Collection[str],
+    folder: Path,
+) -> tuple[ObjectOutcome, ...]:
+    """Run the declared SQL over every batch that could be read as a whole, and keep the rows of claimed objects.
+
+    Returns the outcomes of those batches.
+    """
+    readable = {o.object.uri for o in outcomes if o.decision is Decision.CONSUMED}
+    again = [uris for batch in batches if (uris := {item.object.uri for item in batch}) <= readable]
+    kept = set().union(*again)
+    of_batches = [o for o in outcomes if o.object.uri in kept]
+    made = transform(con, declaration, of_batches, batches=again, folder=folder)
+    con.execute("delete from staged where _source_file not in (select unnest($uris::varchar[]))", {"uris": [*claimed]})
+    return made.outcomes
 
 
 def _last_retraction(position: Position, services: Services) -> int:

@@ -123,12 +123,13 @@ def column_type(field_type: IcebergType) -> ColumnType:
 
 
 def target_columns(declaration: Declaration) -> dict[str, ColumnType]:
-    """Name and type of every column of the target: the declared ones, lineage, and the mark of soft deletes last."""
-    columns = {c.name: c.type for c in declaration.columns}
+    """Name and type of every column of the target: the declared ones, lineage, the mark of soft deletes, added ones."""
+    columns = {c.name: c.type for c in declaration.declared.columns}
     if declaration.lineage:
         columns.update({name: parse_type(text) for name, text in LINEAGE.items()})
     if declaration.soft_deletes:
         columns[DELETED_AT] = parse_type("timestamptz")
+    columns.update({name: parse_type("string") for name in declaration.added})
     return columns
 
 

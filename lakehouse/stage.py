@@ -6,7 +6,7 @@ rows or, if it cannot be read as declared, none. Never fetches an object and nev
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from lakehouse.declaration import (
 )
 from lakehouse.errors import UnreadableObject
 from lakehouse.model import ObjectDecision, RowCounts
-from lakehouse.naming import LINEAGE, STAGED_LINEAGE, quote_name
+from lakehouse.naming import LINEAGE, RESCUED, STAGED_LINEAGE, quote_name, quote_text
 from lakehouse.read.avro import read_avro
 from lakehouse.read.casts import CastRules
 from lakehouse.read.cells import rules_of
@@ -70,6 +70,39 @@ def create_staging(con: duckdb.DuckDBPyConnection, declaration: Declaration) -> 
     )
 
 
+def brought_names(con: duckdb.DuckDBPyConnection) -> dict[str, list[str]]:
+    """The names in RESCUED of the staged rows, by object: undeclared columns that some row has a value in."""
+    column = quote_name(RESCUED)
+    found = con.execute(
+        f"SELECT _source_file, list(DISTINCT name) FROM (SELECT _source_file, unnest(map_keys({column})) AS name "
+        f"FROM {STAGED} WHERE {column} IS NOT NULL) GROUP BY ALL"
+    ).fetchall()
+    return {str(uri): list(names) for uri, names in found}
+
+
+def spread_rescued(con: duckdb.DuckDBPyConnection, names: Sequence[str], *, filled: Collection[str]) -> None:
+    """Give `staged` a column of text for each name in place of RESCUED, which has values for `filled` ones alone."""
+    column = quote_name(RESCUED)
+    if not filled:
+        for name in names:
+            con.execute(f"ALTER TABLE {STAGED} ADD COLUMN {quote_name(name)} VARCHAR")
+        con.execute(f"ALTER TABLE {STAGED} DROP COLUMN {column}")
+        return
+    values = (
+        f"map_extract_value({column}, {quote_text(name)})" if name in filled else "NULL::VARCHAR" for name in names
+    )
+    listed = ", ".join(f"{value} AS {quote_name(name)}" for name, value in zip(names, values, strict=True))
+    con.execute(f"CREATE TABLE spread AS SELECT * EXCLUDE ({column}), {listed} FROM {STAGED}")
+    con.execute(f"DROP TABLE {STAGED}")
+    con.execute(f"ALTER TABLE spread RENAME TO {STAGED}")
+
+
+def drop_objects(con: duckdb.DuckDBPyConnection, uris: Sequence[str]) -> None:
+    """Take the rows and rejects of these objects out again."""
+    con.execute(f"DELETE FROM {STAGED} WHERE _source_file IN (SELECT unnest($uris::VARCHAR[]))", {"uris": uris})
+    con.execute(f"DELETE FROM {REJECTS} WHERE uri IN (SELECT unnest($uris::VARCHAR[]))", {"uris": uris})
+
+
 def make_object_plain(path: Path, *, item: ObjectDecision, declaration: Declaration) -> None:
     """Unpack the local copy of an object and, if it is a text, make it UTF-8. Once for each copy, before it is staged.
 
@@ -103,7 +136,7 @@ def stage_object(
         case CsvFormat():
             missing = read_csv(sink, path, format)
         case JsonlFormat():
-            missing = read_jsonl(sink, path, format)
+            missing = read_jsonl(sink, path)
         case JsonFormat():
             missing = read_json(sink, path, format)
         case XmlFormat():

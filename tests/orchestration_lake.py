@@ -57,6 +57,7 @@ class Lake:
     now: datetime = NOW
     missing_rows: int = 0
     progress: list[Progress] = field(default_factory=list)
+    added_columns: tuple[str, ...] = ()
 
     def land(self, day: str, name: str = "a.csv", etag: str = "A", *, at: datetime | None = None) -> None:
         uri = f"s3://landing/in/day={day}/{name}"
@@ -100,7 +101,8 @@ class Lake:
         planned = [d for d in plan.decisions if d.decision is Decision.PLANNED]
         if planned:
             self.bookmark = self._after(planned, declaration)
-        return receipt(declaration, request, planned, self.bookmark.version)
+        done = receipt(declaration, request, planned, self.bookmark.version)
+        return replace(done, added_columns=self.added_columns)
 
     def _after(self, planned: Iterable[ObjectDecision], declaration: Declaration) -> Bookmark:
         version = self.bookmark.version + 1

@@ -60,6 +60,7 @@ def stage(
         con,
         declaration,
         [ObjectDecision(found, NEW_DAY, Decision.PLANNED, "new") for found in listed],
+        table=None,
         bookmark=Bookmark(),
         landing=landing,
         folder=folder / "landing",

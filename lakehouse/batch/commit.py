@@ -73,6 +73,7 @@ def commit_batch(
     *,
     sweep: Sweep,
     superseded: int,
+    transformed: tuple[Equation, ...],
     gates: tuple[GateResult, ...],
     folder: Path,
     services: Services,
@@ -85,7 +86,10 @@ def commit_batch(
     fault_point("after_write")
     services.progress(Progress("publish", 0, 0, staged))
     with watch.step("publish"):
-        manifest, reference = _describe(con, task, merged, sweep, gates=gates, folder=folder, services=services)
+        equations = _equations(task, merged, transformed)
+        manifest, reference = _describe(
+            con, task, merged, sweep, equations=equations, gates=gates, folder=folder, services=services
+        )
         if watch.elapsed() > STALE_ATTEMPT_SECONDS:
             _check_files(merged)
         snapshot_id = _publish(task, merged, manifest, reference, services)
@@ -138,11 +142,12 @@ def _describe(
     merged: _Merged,
     sweep: Sweep,
     *,
+    equations: tuple[Equation, ...],
     gates: tuple[GateResult, ...],
     folder: Path,
     services: Services,
 ) -> tuple[Manifest, Reference]:
-    """Write the batch manifest with what it refers to; refuse the batch if an equation does not hold."""
+    """Write the batch manifest with what it refers to."""
     declaration, bookmark, counted = task.declaration, task.position.bookmark, merged.counted
     place = attempt_folder(
         catalog=services.catalog_name,
@@ -173,7 +178,7 @@ def _describe(
         objects=counted.objects,
         rows=counted.rows,
         dates=counted.dates,
-        equations=_equations(task, merged),
+        equations=equations,
         gates=gates,
         rejects=write_rejects(services.state, rejects, folder=place) if rejects else None,
         checkpoint=None,
@@ -189,7 +194,8 @@ def _describe(
     return manifest, write_manifest(services.state, manifest, folder=place)
 
 
-def _equations(task: BatchTask, merged: _Merged) -> tuple[Equation, ...]:
+def _equations(task: BatchTask, merged: _Merged, transformed: tuple[Equation, ...]) -> tuple[Equation, ...]:
+    """What was proved of the batch. Raises CountsDiffer if an equation does not hold."""
     before = merged.matched.live.rows
     equations = batch_equations(
         objects=merged.counted.objects,
@@ -199,6 +205,7 @@ def _equations(task: BatchTask, merged: _Merged) -> tuple[Equation, ...]:
         live_after=before + merged.written.live_change,
         keys_found=merged.written.keys_found,
         lineage=task.declaration.lineage,
+        transformed=transformed,
     )
     if broken := [e for e in equations if not e.holds]:
         named = "; ".join(f"{e.name}: {e.left} is not {e.right}" for e in broken)

@@ -5,7 +5,7 @@ What matching needs of an existing target is read while the batch is staged (`pr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,8 +40,10 @@ files later, and twice as long beside requests for files that are not hit."""
 
 @dataclass(frozen=True, slots=True)
 class PreparedTarget:
-    """A target before the match: the planned one with the schema that the commit makes, its files, and their reader."""
+    """A target before the match: the planned one with the schema that the commit makes for the declaration, its files,
+    and their reader."""
 
+    declaration: Declaration
     target: Target
     table: Table
     schema: SchemaChange | None
@@ -77,7 +79,15 @@ def prepare(declaration: Declaration, target: Target, *, batch_bytes: int = 0) -
     reader = TargetReader(table)
     if len(live.data) <= OPENED_AHEAD and batch_bytes <= SMALL_BATCH:
         reader.open_ahead(numbered(live))
-    return PreparedTarget(target, table, schema, live, reader)
+    return PreparedTarget(declaration, target, table, schema, live, reader)
+
+
+def refit(prepared: PreparedTarget, declaration: Declaration) -> PreparedTarget:
+    """The same target for a declaration that files have added columns to since; opened files are opened again."""
+    assert prepared.target.table is not None
+    schema = fit_table(declaration, prepared.target.table).change
+    table = with_schema(prepared.target.table, schema)
+    return replace(prepared, declaration=declaration, table=table, schema=schema, reader=TargetReader(table))
 
 
 def match_batch(
@@ -104,9 +114,11 @@ def match_batch(
 
 
 def _new_target(task: BatchTask, services: Services) -> Target:
-    """The planned target that does not exist yet, created after the gates; it must be what was declared."""
-    schema = target_schema(task.declaration)
-    spec = target_spec(task.declaration, schema)
+    """The planned target that does not exist yet, created after the gates; it must be what was declared. What files
+    add comes with their rows."""
+    declared = task.declaration.declared
+    schema = target_schema(declared)
+    spec = target_spec(declared, schema)
     table = ensure_table(
         services.catalog,
         task.declaration.table,
@@ -119,6 +131,6 @@ def _new_target(task: BatchTask, services: Services) -> Target:
     target = look(task.declaration.table, task.declaration.context, table)
     if target.tag is not None or holds_rows_of_others(target):
         raise RetryLater(f"table {target.name} was created and loaded by somebody else meanwhile")
-    fit_table(task.declaration, table)
+    fit_table(declared, table)
     refuse_what_we_cannot_merge(target)
     return target

@@ -1,4 +1,5 @@
-"""Runs one batch: read and stage, gate, merge, publish. Returns how it ended; only a published batch changed anything.
+"""Runs one batch: read and stage, transform, gate, merge, publish. Returns how it ended; only a published batch changed
+anything.
 
 Files of an attempt that ends unpublished stay where they are: invisible, and removed by maintenance under the rule of
 DESIGN §3, never here.
@@ -12,10 +13,12 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 
 from lakehouse import naming
+from lakehouse.added import effective_declaration
 from lakehouse.attempt import (
     clear_staging,
     export_staging,
@@ -23,9 +26,9 @@ from lakehouse.attempt import (
     write_record,
 )
 from lakehouse.batch.commit import Committed, commit_batch
-from lakehouse.batch.matching import PreparedTarget, match_batch, prepare
+from lakehouse.batch.matching import PreparedTarget, match_batch, prepare, refit
 from lakehouse.batch.measure import measure
-from lakehouse.batch.staging import Staged, stage_objects
+from lakehouse.batch.staging import Staged, spread_added, stage_objects
 from lakehouse.batch.stopwatch import Stopwatch
 from lakehouse.batch.task import BatchTask
 from lakehouse.delete_mark import mark_deletes
@@ -33,6 +36,7 @@ from lakehouse.engines.duckdb import open_session
 from lakehouse.errors import ConfigurationError
 from lakehouse.faults import fault_point
 from lakehouse.gate import deleted_ratio_gate, evaluate
+from lakehouse.masking import hides, shown_text
 from lakehouse.merge import Superseded, supersede
 from lakehouse.model import (
     DateCounts,
@@ -46,9 +50,17 @@ from lakehouse.model import (
 )
 from lakehouse.scratch import scratch_folder
 from lakehouse.services import Progress, Services
+from lakehouse.stage import drop_objects
 from lakehouse.state import write_rejects
 from lakehouse.storage import Storage
 from lakehouse.sweep import kept_outcomes, sweep_for, withheld_dates
+from lakehouse.transform import transform
+
+MOST_NAMED = 20
+"""So many new columns are named by a warning; the receipt has all of them."""
+
+if TYPE_CHECKING:
+    from lakehouse.declaration import Declaration
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +91,20 @@ class BatchResult:
 def run_batch(task: BatchTask, *, landing: Storage, services: Services, watch: Stopwatch) -> BatchResult:
     """Stage the objects, ask the gates, merge and publish. Raises what the steps raise."""
     with (
-        _engine_errors(services),
+        _engine_errors(task.declaration, services),
         scratch_folder(services.settings.spill, f"lakehouse-{task.attempt_id}") as folder,
         closing(_session(folder, services)) as con,
         ThreadPoolExecutor(1, thread_name_prefix="prepare") as beside,
     ):
         size = sum(item.object.size for item in task.objects)
-        prepared = beside.submit(prepare, task.declaration, task.position.target, batch_bytes=size)
+        target = task.position.target
+        known = effective_declaration(task.declaration, target.table)
+        prepared = beside.submit(prepare, known, target, batch_bytes=size)
         staged = stage_objects(
             con,
             task.declaration,
             task.objects,
+            table=target.table,
             bookmark=task.position.bookmark,
             landing=landing,
             folder=folder / "landing",
@@ -104,7 +119,10 @@ def run_batch(task: BatchTask, *, landing: Storage, services: Services, watch: S
                 State.NOTHING_TO_DO, task, failed=staged.failed, changed=staged.changed, withheld=staged.withheld
             )
         with watch.step("stage"):
+            made = transform(con, task.declaration, staged.outcomes, folder=folder)
+            staged = replace(staged, outcomes=made.outcomes, transformed=made.equations)
             mark_deletes(con, task.declaration)
+            task, staged = _spread(con, task, staged)
             superseded = supersede(con, task.declaration)
             gates = _ask_gates(task, staged, superseded, landing=landing, services=services)
         if not all(g.passed for g in gates):
@@ -121,11 +139,23 @@ def _withhold(con: duckdb.DuckDBPyConnection, task: BatchTask, staged: Staged) -
         return staged
     outcomes = kept_outcomes(staged.outcomes, dates)
     dropped = [o.object.uri for o in staged.outcomes if o not in outcomes]
-    con.execute("delete from staged where _source_file in (select unnest($uris::varchar[]))", {"uris": dropped})
-    con.execute("delete from rejects where uri in (select unnest($uris::varchar[]))", {"uris": dropped})
+    drop_objects(con, dropped)
     named = ", ".join(sorted(day.isoformat() if day else "undated" for day in dates))
     warning = f"not replaced, for an object of theirs could not be read: {named}"
     return replace(staged, outcomes=outcomes, withheld=dates, warnings=(*staged.warnings, warning))
+
+
+def _spread(con: duckdb.DuckDBPyConnection, task: BatchTask, staged: Staged) -> tuple[BatchTask, Staged]:
+    """Go on with the columns that files brought as with declared ones."""
+    declaration, new = spread_added(con, task.declaration, task.position.target.table)
+    if not new:
+        return replace(task, declaration=declaration), staged
+    more = f" and {len(new) - MOST_NAMED} more" if len(new) > MOST_NAMED else ""
+    warning = (
+        f"columns of files that nobody declared are columns of the table now, as text: "
+        f"{', '.join(new[:MOST_NAMED])}{more}; declare them in {declaration.path} to have them checked"
+    )
+    return replace(task, declaration=declaration), replace(staged, warnings=(*staged.warnings, warning))
 
 
 def _merge(
@@ -151,7 +181,10 @@ def _merge(
     staged = replace(staged, warnings=(*staged.warnings, *warnings))
     services.progress(Progress("merge", 0, 0, sum(o.rows.staged for o in staged.outcomes)))
     with watch.step("merge"):
-        matched = match_batch(con, task, sweep, prepared=prepared.result(), folder=folder / "graves", services=services)
+        ready = prepared.result()
+        if ready is not None and ready.declaration.added != declaration.added:
+            ready = refit(ready, declaration)
+        matched = match_batch(con, task, sweep, prepared=ready, folder=folder / "graves", services=services)
     if sweep.snapshot_date is not None:
         vanished = matched.match.counts.vanished
         gates = (*gates, deleted_ratio_gate(vanished, matched.live.rows, declaration.max_deleted_ratio))
@@ -164,6 +197,7 @@ def _merge(
         staged.outcomes,
         sweep=sweep,
         superseded=superseded,
+        transformed=staged.transformed,
         gates=gates,
         folder=folder,
         services=services,
@@ -231,7 +265,9 @@ def _blocked(
         task.record(state=State.BLOCKED, step="gate", error=detail, ended_at=services.now()),
         gates=gates,
         rejects=write_rejects(services.state, data, folder=root + place) if data else None,
-        staging=export_staging(con, services.state, root=root, place=place, folder=folder),
+        staging=export_staging(
+            con, services.state, declaration=task.declaration, root=root, place=place, folder=folder
+        ),
     )
     write_record(services.state, root, record)
     rows = sum((o.rows for o in staged.outcomes), RowCounts())
@@ -249,8 +285,9 @@ def _session(folder: Path, services: Services) -> duckdb.DuckDBPyConnection:
 
 
 @contextmanager
-def _engine_errors(services: Services) -> Iterator[None]:
-    """What the engine cannot do for want of memory or disk is the environment's to change."""
+def _engine_errors(declaration: Declaration, services: Services) -> Iterator[None]:
+    """What the engine cannot do for want of memory or disk is the environment's to change; another error of it is ours,
+    and quotes no hidden value."""
     try:
         yield
     except duckdb.OutOfMemoryException as error:
@@ -264,3 +301,7 @@ def _engine_errors(services: Services) -> Iterator[None]:
             f"the spill folder cannot be used: {services.settings.spill}: {str(error).splitlines()[0]}",
             next="point LAKEHOUSE_SPILL to a local folder with room",
         ) from error
+    except duckdb.Error as error:
+        if not hides(declaration):
+            raise
+        raise type(error)(shown_text(str(error), declaration)).with_traceback(error.__traceback__) from None

@@ -1,31 +1,37 @@
 """Reads the objects of a batch into staging while the next ones are fetched: small ones together, others one by one.
 
 An object that cannot be read as declared is quarantined, one whose fetch failed for now is left for the next load;
-neither stops the others. Never touches the target.
+neither stops the others. Columns that files bring undeclared become columns of the staged rows (`spread_added`). Never
+touches the target.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
+from pyiceberg.table import Table
 
+from lakehouse.added import MOST_ADDED, added_columns, effective_declaration, refused_objects
 from lakehouse.batch.stopwatch import Stopwatch
 from lakehouse.bookmark import first_seen
-from lakehouse.errors import LakehouseError, ObjectChanged, RetryLater, UnreadableObject
+from lakehouse.errors import Blocked, LakehouseError, ObjectChanged, RetryLater, UnreadableObject
 from lakehouse.landing import fetch_all
-from lakehouse.model import Bookmark, Decision, ObjectDecision, ObjectOutcome
+from lakehouse.model import Bookmark, Decision, Equation, ObjectDecision, ObjectOutcome, RowCounts
 from lakehouse.services import Progress, Services
 from lakehouse.stage import (
     StagedObject,
+    brought_names,
     create_staging,
+    drop_objects,
     is_plain,
     make_object_plain,
+    spread_rescued,
     stage_object,
     stage_small_objects,
 )
@@ -46,7 +52,7 @@ class Staged:
     """What was staged. `changed` were overwritten while we worked, `failed` could not be fetched for now.
 
     `warnings` has a line per object that was read without all of the declared columns. `withheld` are landing dates
-    whose objects were taken out again.
+    whose objects were taken out again. `transformed` is what was counted where a declared SQL made the staged rows.
     """
 
     outcomes: tuple[ObjectOutcome, ...]
@@ -54,6 +60,7 @@ class Staged:
     failed: tuple[tuple[ObjectDecision, str], ...]
     warnings: tuple[str, ...]
     withheld: frozenset[date | None] = frozenset()
+    transformed: tuple[Equation, ...] = ()
 
 
 def stage_objects(
@@ -61,6 +68,7 @@ def stage_objects(
     declaration: Declaration,
     objects: Sequence[ObjectDecision],
     *,
+    table: Table | None,
     bookmark: Bookmark,
     landing: Storage,
     folder: Path,
@@ -68,9 +76,9 @@ def stage_objects(
     services: Services,
     watch: Stopwatch,
 ) -> Staged:
-    """Fill `staged` and `rejects` and say what became of every object."""
-    create_staging(con, declaration)
-    stager = _Stager(con, declaration, folder, bookmark=bookmark, now=now)
+    """Fill `staged` and `rejects` and say what became of every object. `table` is the target as it is now."""
+    create_staging(con, declaration.as_read)
+    stager = _Stager(con, declaration.as_read, folder, bookmark=bookmark, now=now)
     changed: list[str] = []
     failed: list[tuple[ObjectDecision, str]] = []
     report = _Reporter(objects, services, watch)
@@ -88,7 +96,34 @@ def stage_objects(
             report.advance(item, stager.rows_read)
         with watch.step("stage"):
             stager.finish()
-    return Staged(tuple(stager.outcomes), tuple(changed), tuple(failed), tuple(stager.warnings))
+            if declaration.adds:
+                stager.refuse(refused_objects(declaration, table, brought_names(con)))
+    return Staged(tuple(stager.outcomes), tuple(changed), tuple(failed), tuple(stager.warnings.values()))
+
+
+def spread_added(
+    con: duckdb.DuckDBPyConnection, declaration: Declaration, table: Table | None
+) -> tuple[Declaration, tuple[str, ...]]:
+    """Make columns of `staged` of what its rows have undeclared, and of what earlier batches added to the table.
+
+    Returns the declaration of what is staged now, and the names that are new to the table; the declaration itself
+    without `unknown_columns: add`. Raises Blocked for more than MOST_ADDED columns in all.
+    """
+    if not declaration.adds:
+        return declaration, ()
+    brought = {name for names in brought_names(con).values() for name in names}
+    effective = effective_declaration(declaration, table, brought)
+    known = added_columns(declaration, table)
+    new = effective.added[len(known) :]
+    if new and len(effective.added) > MOST_ADDED:
+        raise Blocked(
+            f"table {declaration.table}: files would add too many columns: new={len(new)} added_before={len(known)} "
+            f"most={MOST_ADDED} first={', '.join(map(repr, new[:5]))}; nothing was changed",
+            next=f"declare the columns, or unknown_columns: rescue, in {declaration.path}; then lakehouse load "
+            f"{declaration.table}",
+        )
+    spread_rescued(con, effective.added, filled=brought)
+    return effective, new
 
 
 class _Stager:
@@ -104,7 +139,7 @@ class _Stager:
         now: datetime,
     ) -> None:
         self.outcomes: list[ObjectOutcome] = []
-        self.warnings: list[str] = []
+        self.warnings: dict[str, str] = {}
         self.rows_read = 0
         self._con, self._declaration, self._folder = con, declaration, folder
         self._bookmark, self._now = bookmark, now
@@ -163,6 +198,14 @@ class _Stager:
         for (item, _), staged in zip(waiting, results, strict=True):
             self._tell(item, staged)
 
+    def refuse(self, refused: Mapping[str, str]) -> None:
+        """Quarantine objects after all, by URI with the reason; nothing of them stays."""
+        if not refused:
+            return
+        drop_objects(self._con, list(refused))
+        self.outcomes = [_refused(o, refused[o.object.uri]) if o.object.uri in refused else o for o in self.outcomes]
+        self.warnings = {uri: text for uri, text in self.warnings.items() if uri not in refused}
+
     def _tell(self, item: ObjectDecision, staged: StagedObject | UnreadableObject) -> None:
         seen = first_seen(self._bookmark.seen, item.object, now=self._now)
         if isinstance(staged, UnreadableObject):
@@ -176,7 +219,11 @@ class _Stager:
         )
         self.rows_read += staged.rows.read
         if warning:
-            self.warnings.append(f"{item.object.uri}: {warning}")
+            self.warnings[item.object.uri] = f"{item.object.uri}: {warning}"
+
+
+def _refused(outcome: ObjectOutcome, reason: str) -> ObjectOutcome:
+    return replace(outcome, decision=Decision.QUARANTINED, reason=reason, rows=RowCounts())
 
 
 class _Reporter:

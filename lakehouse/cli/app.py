@@ -13,7 +13,20 @@ from pathlib import Path
 import typer
 from typer.exceptions import TyperException
 
-from lakehouse.cli import audit, check, declarations, demo, dev, load, operate, pending, reconcile, stack
+from lakehouse.cli import (
+    arrivals,
+    audit,
+    bookmark,
+    check,
+    declarations,
+    demo,
+    dev,
+    load,
+    operate,
+    pending,
+    reconcile,
+    stack,
+)
 from lakehouse.cli.output import print_error
 from lakehouse.errors import LakehouseError
 
@@ -28,6 +41,8 @@ app = typer.Typer(
 load.add_to(app)
 declarations.add_to(app)
 audit.add_to(app)
+bookmark.add_to(app)
+arrivals.add_to(app)
 reconcile.add_to(app)
 check.add_to(app)
 operate.add_to(app)

@@ -12,6 +12,7 @@ from lakehouse.declaration import Declaration, validate_all
 from lakehouse.delete_mark import check_delete_condition
 from lakehouse.errors import DeclarationError
 from lakehouse.settings import assets_folder
+from lakehouse.transform import check_sql
 
 
 def add_to(app: typer.Typer) -> None:
@@ -22,9 +23,9 @@ def validate(as_json: AsJson = False) -> None:
     """Check every declaration; a mistake is told with file, line, column, field and what would be right."""
     root = assets_folder(os.environ)
     parsed, mistakes = validate_all(root, os.environ)
-    conditions = {d.table: _delete_condition(d) for d in parsed}
-    good = [d for d in parsed if not conditions[d.table]]
-    mistakes = (*mistakes, *filter(None, conditions.values()))
+    of_sql = {d.table: _mistakes_of_sql(d) for d in parsed}
+    good = [d for d in parsed if not of_sql[d.table]]
+    mistakes = (*mistakes, *(line for lines in of_sql.values() for line in lines))
     if as_json:
         print_json({"folder": str(root), "tables": [d.table for d in good], "mistakes": list(mistakes)})
     else:
@@ -38,10 +39,12 @@ def validate(as_json: AsJson = False) -> None:
     raise typer.Exit(2 if mistakes else 0)
 
 
-def _delete_condition(declaration: Declaration) -> str:
-    """What is wrong with `delete_when`; empty if nothing is."""
-    try:
-        check_delete_condition(declaration)
-    except DeclarationError as error:
-        return error.message
-    return ""
+def _mistakes_of_sql(declaration: Declaration) -> list[str]:
+    """What is wrong with `sql` and `delete_when`."""
+    lines: list[str] = []
+    for check in (check_sql, check_delete_condition):
+        try:
+            check(declaration)
+        except DeclarationError as error:
+            lines += error.message.splitlines()
+    return lines

@@ -14,9 +14,7 @@ _COMMANDS = {
     "hold": "stop loads of a table until it is released",
     "release": "let a held table load again",
     "diagnose": "which state holds, the evidence, the next command",
-    "arrivals": "arrival delays and the advised window",
     "infer": "write a declaration from files",
-    "bookmark": "show and move bookmarks",
     "object": "skip, release or reload one object",
     "gate": "accept a failed gate",
 }

@@ -1,14 +1,21 @@
-"""`lakehouse reconcile`."""
+"""`lakehouse reconcile`: the table against the bookmark, and with `--objects` the bookmark against the listing."""
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Annotated
 
 import typer
 
 from lakehouse.cli.options import AsJson, Partition, TableName, declared, parse_date, refuse, services_for
 from lakehouse.cli.output import console, print_json, print_table
+from lakehouse.completeness import Completeness, completeness
+from lakehouse.declaration import Declaration
+from lakehouse.ingest import LoadRequest, plan_load
+from lakehouse.model import Window
+from lakehouse.position import find_position
 from lakehouse.recount import Recount, recount
+from lakehouse.services import Services
 
 
 def add_to(app: typer.Typer) -> None:
@@ -20,20 +27,62 @@ def reconcile(
     partition: Partition = None,
     reread: Annotated[bool, typer.Option("--reread", help="Read the source objects again.")] = False,
     as_json: AsJson = False,
-    objects: Annotated[bool, typer.Option(hidden=True)] = False,
+    objects: Annotated[
+        bool, typer.Option("--objects", help="List the landing folder and name what nothing has been done with.")
+    ] = False,
     accept_foreign: Annotated[str | None, typer.Option(hidden=True)] = None,
     reason: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Count the table again and compare it with what the bookmark says; exit 1 if anything differs."""
-    refuse(objects=objects, accept_foreign=accept_foreign, reason=reason)
+    refuse(accept_foreign=accept_foreign, reason=reason)
     declaration = declared(table)
     day = parse_date("--partition", partition) if partition is not None else None
-    result = recount(declaration, services_for(declaration), landing_date=day, reread=reread)
+    services = services_for(declaration)
+    result = recount(declaration, services, landing_date=day, reread=reread)
+    listed = find_completeness(declaration, services, landing_date=day) if objects else None
     if as_json:
-        print_json(recount_json(table, result))
+        print_json(recount_json(table, result) | (completeness_json(listed) if listed else {}))
     else:
         print_recount(table, result)
-    raise typer.Exit(0 if result.holds else 1)
+        if listed:
+            print_completeness(listed)
+    raise typer.Exit(0 if result.holds and (listed is None or listed.holds) else 1)
+
+
+def find_completeness(declaration: Declaration, services: Services, *, landing_date: date | None) -> Completeness:
+    """The listing of one landing date, or all of it, against the bookmark."""
+    plan = plan_load(declaration, LoadRequest(window=Window(landing_date, landing_date)), services)
+    return completeness(plan, find_position(declaration, services).bookmark.seen)
+
+
+def completeness_json(listed: Completeness) -> dict[str, object]:
+    return {
+        "complete": listed.holds,
+        "objects": [
+            {"landing_date": e.landing_date, "listed": e.left, "done": e.right, "holds": e.holds}
+            for e in listed.equations
+        ],
+        "left": [
+            {"uri": d.object.uri, "landing_date": d.landing_date, "decision": d.decision, "reason": d.reason}
+            for d in listed.left
+        ],
+        "outside": [d.object.uri for d in listed.outside],
+        "gone": [{"uri": item.object.uri, "landing_date": item.landing_date} for item in listed.gone],
+    }
+
+
+def print_completeness(listed: Completeness) -> None:
+    rows = [(e.holds, e.name, e.landing_date, e.left, e.right) for e in listed.equations]
+    print_table("the landing folder", ["holds", "equation", "date", "left", "right"], rows)
+    if listed.left:
+        left = [(d.decision, d.object.uri, d.reason) for d in listed.left]
+        print_table("not dealt with", ["what", "uri", "reason"], left)
+    for item in listed.gone:
+        console().print(f"read in {item.batch_id}, and gone since: {item.object.uri}", markup=False)
+    for named in listed.outside:
+        console().print(f"not loaded: {named.object.uri}: {named.reason}", markup=False)
+    text, style = ("every object is dealt with", "green") if listed.holds else ("objects are left", "red")
+    console().print(text, style=style)
 
 
 def recount_json(table: str, result: Recount) -> dict[str, object]:

@@ -5,6 +5,8 @@ One parser serves the command line and the Dagster component. It never reads dat
 
 from __future__ import annotations
 
+from lakehouse.declaration.checks import CheckPolicy, ExpectedObjects, Gates
+from lakehouse.declaration.column import Column
 from lakehouse.declaration.file_glob import match_glob
 from lakehouse.declaration.formats import (
     AvroFormat,
@@ -25,7 +27,7 @@ from lakehouse.declaration.load import (
     parse_declarations,
     validate_all,
 )
-from lakehouse.declaration.model import CheckPolicy, Column, Declaration, ExpectedObjects, Gates
+from lakehouse.declaration.model import Declaration
 from lakehouse.declaration.partition_field import PartitionField
 from lakehouse.declaration.source import Source
 

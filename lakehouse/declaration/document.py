@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import yaml
@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from lakehouse.declaration.explain import explain
 from lakehouse.declaration.fields import show
-from lakehouse.declaration.model import Declaration, Origin
+from lakehouse.declaration.model import Declaration, Origin, Script
 from lakehouse.declaration.problem import Finding, Loc, Position, Problem, field_name, nearest
 from lakehouse.declaration.rules import broken_rules
 from lakehouse.declaration.yaml_source import Tree, build_tree, is_null, node_position
@@ -18,15 +18,20 @@ from lakehouse.declaration.yaml_source import Tree, build_tree, is_null, node_po
 COMPONENT = "lakehouse.components.IcebergTable"
 LEDGER_NAMESPACE = "lakehouse_ops"
 """Where the ledger's tables are unless LAKEHOUSE_OPS_NAMESPACE says otherwise."""
+ReadScript = Callable[[str], str]
+"""Gives the text of a file beside the declaration by its name there. Raises ValueError that says what is wrong."""
 # what Dagster itself reads beside the attributes of a component, and applies to whatever the component returns
 _DAGSTER_KEYS = ("requirements", "post_processing")
 _FIELDS = {info.alias or name for name, info in Declaration.model_fields.items()}
 
 
 def parse_document(
-    node: yaml.Node, *, path: Path, index: int, env: Mapping[str, str]
+    node: yaml.Node, *, path: Path, index: int, env: Mapping[str, str], read: ReadScript
 ) -> Declaration | tuple[Problem, ...] | None:
-    """The declaration in a document, its mistakes in file order, or None if it is empty or another component's."""
+    """The declaration in a document, its mistakes in file order, or None if it is empty or another component's.
+
+    `read` is called for the file that `sql` names.
+    """
     if is_null(node):
         return None
     start = node_position(node)
@@ -45,7 +50,7 @@ def parse_document(
     if "attributes" not in keys:
         return (*problems, Problem(path, start, "attributes", "missing; expected the declaration of a table"))
     tree = build_tree(keys["attributes"][1], env)
-    declaration, findings = _validate(tree)
+    declaration, findings = _validate(tree, read)
     findings += _ledger_table(tree, env)
     problems += [_problem(finding, tree, path) for finding in findings]
     if declaration is None or problems:
@@ -72,13 +77,13 @@ def _document_keys(node: yaml.MappingNode, path: Path) -> list[Problem]:
     return problems
 
 
-def _validate(tree: Tree) -> tuple[Declaration | None, list[Finding]]:
+def _validate(tree: Tree, read: ReadScript) -> tuple[Declaration | None, list[Finding]]:
     """The declaration if the model takes it, and what breaks fields and rules."""
     attributes = tree.value
     findings = list(tree.findings)
     declaration = None
     try:
-        declaration = Declaration.model_validate(attributes)
+        declaration = Declaration.model_validate(_with_script(attributes, read, findings))
     except ValidationError as error:
         findings += [finding for finding in explain(error, attributes) if not _follows(finding.loc, tree)]
     if isinstance(attributes, dict):
@@ -87,6 +92,24 @@ def _validate(tree: Tree) -> tuple[Declaration | None, list[Finding]]:
             # its finding is enough: `sources` stands in place of `source`
             findings = [f for f in findings if f.loc != ("source",)]
     return declaration, findings
+
+
+def _with_script(attributes: object, read: ReadScript, findings: list[Finding]) -> object:
+    """The attributes with the file that `sql` names in place of its name; without it if there is a finding about it."""
+    if not isinstance(attributes, dict) or (name := attributes.get("sql")) is None:
+        return attributes
+    without = {field: value for field, value in attributes.items() if field != "sql"}
+    if not isinstance(name, str):
+        findings.append(Finding(("sql",), f"got {show(name)}; expected a file in its folder such as orders.sql"))
+        return without
+    try:
+        script = Script(file=name, text="")
+        return {**attributes, "sql": script.model_copy(update={"text": read(name)})}
+    except ValidationError as error:
+        findings += [Finding(("sql",), f"got {show(name)}; {d['ctx']['error']}") for d in error.errors()]
+    except ValueError as error:
+        findings.append(Finding(("sql",), str(error)))
+    return without
 
 
 def _ledger_table(tree: Tree, env: Mapping[str, str]) -> list[Finding]:

@@ -8,6 +8,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from lakehouse.declaration.checks import CheckPolicy, ExpectedObjects, Gates
+from lakehouse.declaration.column import COLUMN_NAME, Column
 from lakehouse.declaration.fields import NOT_AVAILABLE, TOLD, show
 from lakehouse.declaration.formats import (
     FORMATS,
@@ -18,7 +20,7 @@ from lakehouse.declaration.formats import (
     Trailer,
     XmlFormat,
 )
-from lakehouse.declaration.model import COLUMN_NAME, CheckPolicy, Column, Declaration, ExpectedObjects, Gates
+from lakehouse.declaration.model import Declaration
 from lakehouse.declaration.problem import Finding, Loc, nearest
 from lakehouse.declaration.source import Source
 from lakehouse.declaration.yaml_source import Substituted

@@ -25,6 +25,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from lakehouse.declaration.column_names import NAME
 from lakehouse.declaration.cron import check_cron
 from lakehouse.declaration.file_glob import compile_glob
 from lakehouse.declaration.problem import nearest
@@ -92,7 +93,8 @@ def only(default: object) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def _environment_value(value: object) -> object:
+def environment_value(value: object) -> object:
+    """The value that a text from the environment stands for; any other value as it is."""
     return scalar(str(value)) if isinstance(value, Substituted) else value
 
 
@@ -152,8 +154,14 @@ def _column_type(value: object) -> ColumnType:
         raise told(str(error)) from error
 
 
+def _script_name(name: str) -> None:
+    parts = name.split("/")
+    if "\0" in name or "\\" in name or any(part in ("", ".", "..") for part in parts):
+        raise ValueError("expected a file in the folder of the declaration, such as orders.sql")
+
+
 def _size(given: object) -> int | None:
-    value = _environment_value(given)
+    value = environment_value(given)
     if value is None:
         return None
     if isinstance(value, int) and not isinstance(value, bool):
@@ -198,12 +206,12 @@ def _strptime(*needed: str) -> AfterValidator:
 
 
 Text = Annotated[str, Strict()]
-Name = Annotated[str, Strict(), matching(r"[^\x00-\x1f\x7f]+", "a name without control characters")]
-Switch = Annotated[bool, BeforeValidator(_environment_value), Strict()]
-Count = Annotated[int, BeforeValidator(_environment_value), Strict(), Field(ge=0)]
-Positive = Annotated[int, BeforeValidator(_environment_value), Strict(), Field(ge=1)]
-Ratio = Annotated[float, BeforeValidator(_environment_value), Strict(), Field(ge=0, le=1)]
-Change = Annotated[float, BeforeValidator(_environment_value), Strict(), Field(gt=0)]
+Name = Annotated[str, Strict(), matching(NAME, "a name without control characters")]
+Switch = Annotated[bool, BeforeValidator(environment_value), Strict()]
+Count = Annotated[int, BeforeValidator(environment_value), Strict(), Field(ge=0)]
+Positive = Annotated[int, BeforeValidator(environment_value), Strict(), Field(ge=1)]
+Ratio = Annotated[float, BeforeValidator(environment_value), Strict(), Field(ge=0, le=1)]
+Change = Annotated[float, BeforeValidator(environment_value), Strict(), Field(gt=0)]
 Size = Annotated[int | None, PlainValidator(_size)]
 Day = Annotated[date, PlainValidator(_date)]
 TimeOfDay = Annotated[time | None, PlainValidator(_time)]
@@ -219,6 +227,7 @@ DateFormat = Annotated[str, Strict(), _strptime("yY", "mbBj", "dj")]
 TimestampFormat = Annotated[str, Strict(), _strptime("yY", "mbBj", "dj", "HI")]
 RecordsPath = Annotated[str, Strict(), matching(r"[^.]+(\.[^.]+)*", "names joined by dots, such as data.orders")]
 ElementName = Annotated[str, Strict(), matching(r"[^\x00-\x20<>/=&'\"]+", "the name of an element, such as order")]
+ScriptName = Annotated[str, Strict(), _checked(_script_name)]
 TypeOfColumn = Annotated[ColumnType, PlainValidator(_column_type), PlainSerializer(str, return_type=str)]
 FolderName = Annotated[str, Strict(), matching(r"[^/=\x00]+", "`date` or the name of a folder name=value")]
 Table = Annotated[

@@ -1,6 +1,6 @@
 """Find, read and check declarations; every mistake of every file is reported at once.
 
-Reads `defs.yaml` files and nothing else; the environment comes in as an argument.
+Reads `defs.yaml` files, the SQL that they name beside them, and nothing else; the environment comes in as an argument.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakehouse.declaration.document import COMPONENT, parse_document
+from lakehouse.declaration.document import COMPONENT, ReadScript, parse_document
 from lakehouse.declaration.fields import show
 from lakehouse.declaration.model import Declaration
 from lakehouse.declaration.problem import Position, Problem, as_error, nearest
@@ -69,9 +69,13 @@ def parse_declaration_file(path: Path, env: Mapping[str, str]) -> tuple[Declarat
     return _unique(_parse_file(path, env)).or_raise()
 
 
-def parse_declarations(text: str, *, path: Path, env: Mapping[str, str]) -> tuple[Declaration, ...]:
-    """The declarations in a text; `path` is what messages call it. Raises DeclarationError or NotAvailable."""
-    return _unique(_parse_text(text, path, env)).or_raise()
+def parse_declarations(
+    text: str, *, path: Path, env: Mapping[str, str], folder: Path | None = None
+) -> tuple[Declaration, ...]:
+    """The declarations in a text; `path` is what messages call it, `folder` holds the files that it names, None if it
+    can name none. Raises DeclarationError or NotAvailable.
+    """
+    return _unique(_parse_text(text, path, env, _scripts_in(folder))).or_raise()
 
 
 def _load(root: Path, env: Mapping[str, str]) -> Parsed:
@@ -98,16 +102,36 @@ def _parse_file(path: Path, env: Mapping[str, str]) -> Parsed:
     except OSError as error:
         message = f"the file cannot be read: {error.strerror}; check its permissions"
         return Parsed((), (Problem(path, Position(1, 1), "", message),))
-    return _parse_text(text, path, env)
+    return _parse_text(text, path, env, _scripts_in(path.parent))
 
 
-def _parse_text(text: str, path: Path, env: Mapping[str, str]) -> Parsed:
+def _scripts_in(folder: Path | None) -> ReadScript:
+    """Reads files of a folder, by their names in it."""
+
+    def read(name: str) -> str:
+        if folder is None:
+            raise ValueError("this declaration stands in no file, so no file stands beside it; leave it out")
+        try:
+            text = (folder / name).read_bytes().decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise ValueError(f"the file {show(name)} is not UTF-8; save it as UTF-8") from None
+        except OSError as error:
+            raise ValueError(f"the file {show(name)} cannot be read in {folder}: {error.strerror}") from None
+        if "\0" in text or not text.strip():
+            fault = "holds a NUL character" if text.strip() else "is empty"
+            raise ValueError(f"the file {show(name)} {fault}; expected a SELECT over staged")
+        return text
+
+    return read
+
+
+def _parse_text(text: str, path: Path, env: Mapping[str, str], read: ReadScript) -> Parsed:
     nodes = compose(text, path)
     if isinstance(nodes, Problem):
         return Parsed((), (nodes,))
     if all(is_null(node) for node in nodes):
         return Parsed((), (Problem(path, Position(1, 1), "", f"the file is empty; expected type: {COMPONENT}"),))
-    results = [parse_document(node, path=path, index=index, env=env) for index, node in enumerate(nodes)]
+    results = [parse_document(node, path=path, index=index, env=env, read=read) for index, node in enumerate(nodes)]
     declarations = tuple(result for result in results if isinstance(result, Declaration))
     return Parsed(declarations, tuple(p for result in results if isinstance(result, tuple) for p in result))
 

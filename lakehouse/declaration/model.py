@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,104 +25,45 @@ from pydantic import (
     model_validator,
 )
 
+from lakehouse.declaration.checks import CheckName, CheckPolicy, Gates, all_policies
+from lakehouse.declaration.column import Column, named_columns, plain_column
 from lakehouse.declaration.fields import (
-    Change,
     Count,
     Cron,
-    DateFormat,
     Day,
-    FolderName,
     Group,
     Location,
-    Name,
     Owner,
     Positive,
     Ratio,
+    ScriptName,
     Switch,
     Table,
     TagKey,
     TagValue,
     Text,
-    Thousands,
-    TimeOfDay,
-    TimestampFormat,
-    TypeOfColumn,
     Values,
     Zone,
     later,
     only,
 )
-from lakehouse.declaration.formats import BooleanWords
 from lakehouse.declaration.partition_field import PartitionField, parse_partition_field
 from lakehouse.declaration.problem import Position
 from lakehouse.declaration.source import Source
 from lakehouse.naming import RESCUED
 
-COLUMN_NAME = "\0name"
-"""Where a column's name is put for validation: no field of a column can be called like this."""
+_TEXTS = "map<string, string>"
+"""The type of the column RESCUED."""
 
 ARRIVAL = ("\0arrival",)
 """What the word `arrival` becomes in place of the columns of `order_by`: no column can be called like this."""
 
-CHECKS = {
-    "counts_reconcile": {"severity": "error", "blocking": True},
-    "keys_unique": {"severity": "error", "blocking": True},
-    "gates": {"severity": "error", "blocking": True},
-    "objects_complete": {"severity": "error", "blocking": False},
-    "late_arrivals": {"severity": "warn", "blocking": False},
-    "freshness": {"severity": "warn", "blocking": False},
-}
-"""Every check of a table with the policy it has where none is declared."""
 
+class Script(Values):
+    """A file of SQL beside the declaration: its name there, and the text that it held when it was read."""
 
-class Column(Values):
-    """One column of the target. `source_name` is its name in the file, `from_path` where in the path it is instead;
-    `Declaration.origin` knows whether the name's dots lead into a nested value.
-
-    What it says of spellings (`date_format` to `thousands`) goes before what the format says.
-    """
-
-    name: Name = Field(alias=COLUMN_NAME)
-    type: TypeOfColumn
-    required: Switch = False
-    source_name: Text = Field(alias="from", min_length=1)
-    from_path: FolderName | None = None
-    pii: Annotated[Literal[False], later(True)] = False
-    mixed: Annotated[None, only(None)] = None
-    date_format: DateFormat | None = None
-    timestamp_format: TimestampFormat | None = None
-    timezone: Zone | None = None
-    dst_overlap: Literal["later", "earlier"] | None = None
-    booleans: BooleanWords | None = None
-    binary: Literal["hex", "base64"] | None = None
-    null_values: Annotated[None, only(None)] = None
-    decimal: Literal[".", ","] | None = None
-    thousands: Thousands | None = None
-
-
-class ExpectedObjects(Values):
-    """How many objects a landing date has, and by which time of the day."""
-
-    min: Positive
-    by: TimeOfDay = None
-
-
-class Gates(Values):
-    """Limits of a batch, checked before the merge. Ratios are 0 to 1; None asks for nothing."""
-
-    max_rejected_ratio: Ratio = 0.0
-    max_duplicate_ratio: Ratio | None = None
-    max_conflicting_duplicates: Count | None = None
-    row_count_change: Change | None = None
-    expected_objects: ExpectedObjects | None = None
-    control_file: Annotated[Text, Field(min_length=1)] | None = None
-
-
-class CheckPolicy(Values):
-    """What a failing check means."""
-
-    severity: Literal["warn", "error"]
-    blocking: Switch
+    file: ScriptName
+    text: Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,18 +77,6 @@ class Origin:
     position: Position
     document: int
     fields: Mapping[str, Position] = field(default_factory=dict)
-
-
-def _named_columns(value: object) -> object:
-    """`{id: bigint, n: {type: int}}` as a list of mappings that hold their name and their name in the file."""
-    if not isinstance(value, dict):
-        return value
-    return [
-        {"from": name, **spec, COLUMN_NAME: name}
-        if isinstance(spec, dict)
-        else {"from": name, "type": spec, COLUMN_NAME: name}
-        for name, spec in value.items()
-    ]
 
 
 def _partition_field(value: object) -> PartitionField:
@@ -164,23 +93,12 @@ def _shown_ordering(value: tuple[str, ...]) -> object:
     return "arrival" if value == ARRIVAL else value
 
 
-def _all_policies(value: object) -> object:
-    if not isinstance(value, dict):
-        return value
-    given = {
-        name: {**CHECKS.get(name, {}), **policy} if isinstance(policy, dict) else policy
-        for name, policy in value.items()
-    }
-    return {**{name: policy for name, policy in CHECKS.items() if name not in given}, **given}
-
-
 Ordering = Annotated[
     tuple[Text, ...],
     Field(min_length=1),
     WrapValidator(_ordering),
     PlainSerializer(_shown_ordering, return_type=object),
 ]
-CheckName = Literal["counts_reconcile", "keys_unique", "gates", "objects_complete", "late_arrivals", "freshness"]
 
 
 class Declaration(Values):
@@ -196,9 +114,9 @@ class Declaration(Values):
     tags: Mapping[TagKey, TagValue] = Field(default_factory=dict)
     source: Source
     sources: Annotated[None, only(None)] = None
-    columns: Annotated[tuple[Column, ...], BeforeValidator(_named_columns), Field(min_length=1)]
-    unknown_columns: Annotated[Literal["reject", "ignore", "rescue"], later("add")] = "reject"
-    sql: Annotated[None, only(None)] = None
+    columns: Annotated[tuple[Column, ...], BeforeValidator(named_columns), Field(min_length=1)]
+    unknown_columns: Literal["reject", "ignore", "rescue", "add"] = "reject"
+    sql: Script | None = None
     write: Literal["upsert", "snapshot", "replace_partition", "append"] = "upsert"
     key: Annotated[tuple[Text, ...], Field(min_length=1)] = ()
     ordering: Ordering = Field(default=(), alias="order_by")
@@ -216,12 +134,13 @@ class Declaration(Values):
     start_date: Day
     backfill: Literal["partition", "range"] = "partition"
     timeout_minutes: Positive = 60
-    checks: Annotated[Mapping[CheckName, CheckPolicy], BeforeValidator(_all_policies)] = Field(
+    checks: Annotated[Mapping[CheckName, CheckPolicy], BeforeValidator(all_policies)] = Field(
         default_factory=dict, validate_default=True
     )
     engine: Annotated[Literal["duckdb"], later("spark", "auto")] = "duckdb"
     catalog: Annotated[Text, Field(min_length=1)] | None = None
     _origin: Origin | None = PrivateAttr(default=None)
+    _declared: Declaration | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
     @classmethod
@@ -244,7 +163,7 @@ class Declaration(Values):
             return data
         columns = data.get("columns")
         # a column of that name has a finding of its own
-        return {**data, "columns": {**columns, RESCUED: "map<string, string>"}} if isinstance(columns, dict) else data
+        return {**data, "columns": {**columns, RESCUED: _TEXTS}} if isinstance(columns, dict) else data
 
     @property
     def namespace(self) -> str:
@@ -275,13 +194,51 @@ class Declaration(Values):
 
     @property
     def rescues(self) -> bool:
-        """Whether columns of a file that are not declared are kept in the column RESCUED."""
-        return self.unknown_columns == "rescue"
+        """Whether readers keep columns of a file that are not declared in the column RESCUED."""
+        return self.unknown_columns in ("rescue", "add")
+
+    @property
+    def adds(self) -> bool:
+        """Whether columns of a file that are not declared become columns of the table."""
+        return self.unknown_columns == "add"
+
+    @property
+    def as_read(self) -> Declaration:
+        """What readers follow: where columns are added, what is not declared goes to the column RESCUED first."""
+        if not self.adds:
+            return self
+        return self.model_copy(update={"columns": (*self.columns, plain_column(RESCUED, _TEXTS))})
+
+    def with_added(self, names: Sequence[str]) -> Declaration:
+        """The same declaration with optional columns of text behind its own; its hash stays the declared one."""
+        if not names:
+            return self
+        more = self.model_copy(update={"columns": (*self.columns, *(plain_column(n, "string") for n in names))})
+        more._declared = self
+        return more
+
+    @property
+    def declared(self) -> Declaration:
+        """The declaration as it was declared, without the columns of `with_added`."""
+        return self._declared or self
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """Names of the columns of `with_added`."""
+        return tuple(c.name for c in self.columns[len(self.declared.columns) :])
 
     @property
     def file_columns(self) -> tuple[Column, ...]:
         """The columns whose values stand in the file under a name of their own."""
-        return tuple(c for c in self.columns if c.from_path is None and not (self.rescues and c.name == RESCUED))
+        return tuple(
+            c
+            for c in self.columns
+            if c.from_path is None and not c.computed and not (self.rescues and c.name == RESCUED)
+        )
+
+    def needs_value(self, column: Column) -> bool:
+        """True for a required column, and for one of a key that rows are found by: no row of the table lacks it."""
+        return column.required or (column.name in self.key and self.write != "append")
 
     @property
     def keyed(self) -> bool:
@@ -304,7 +261,16 @@ class Declaration(Values):
 
         Defaults are left out, so that a new field does not make every loaded object look outdated.
         """
-        what = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, include=_HASHED)
+        if self._declared is not None:
+            return self._declared.hash
+        # what is shown of a value changes nothing that was read
+        what = self.model_dump(
+            mode="json",
+            by_alias=True,
+            exclude_defaults=True,
+            include=_HASHED,
+            exclude={"columns": {"__all__": {"pii"}}},
+        )
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
@@ -346,6 +312,7 @@ class Declaration(Values):
 
 _HASHED: dict[str, set[str] | bool] = {
     "source": {"uri", "partition", "files", "format", "on_overwrite"},
-    **dict.fromkeys(("columns", "unknown_columns", "sql", "write", "key", "ordering"), True),
+    "sql": {"text"},
+    **dict.fromkeys(("columns", "unknown_columns", "write", "key", "ordering"), True),
     **dict.fromkeys(("delete_when", "deletes", "lineage"), True),
 }

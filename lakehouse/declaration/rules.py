@@ -10,12 +10,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lakehouse.declaration.column_names import name_faults
+from lakehouse.declaration.computed_rules import broken_computed_rules, is_computed
 from lakehouse.declaration.fields import show
+from lakehouse.declaration.mixed_rules import broken_mixed_rules
 from lakehouse.declaration.partition_field import TIME_TRANSFORMS, PartitionField, fits, fitting, parse_partition_field
 from lakehouse.declaration.problem import Finding, nearest
 from lakehouse.declaration.type_rules import broken_type_rules
 from lakehouse.declaration.write_rules import broken_write_rules
-from lakehouse.naming import DELETED_AT, IS_DELETE, LINEAGE, RESCUED
 from lakehouse.types import ColumnType, parse_type
 
 _TIMES = ("timestamp", "timestamptz")
@@ -33,10 +35,10 @@ _SPELLED = {
 """What a column may say of the spelling of its texts, with the types that have it."""
 _OF_JSON = ("date_format", "timestamp_format", "timezone", "dst_overlap", "binary")
 _COLUMN_OPTIONS = {
-    "csv": tuple(_SPELLED),
-    "jsonl": _OF_JSON,
-    "json": _OF_JSON,
-    "xml": (*_OF_JSON, "booleans"),
+    "csv": (*_SPELLED, "null_values"),
+    "jsonl": (*_OF_JSON, "null_values"),
+    "json": (*_OF_JSON, "null_values"),
+    "xml": (*_OF_JSON, "booleans", "null_values"),
     "parquet": ("timezone",),
     "orc": ("timezone",),
     "avro": ("timezone",),
@@ -76,7 +78,13 @@ def broken_rules(attributes: Mapping[str, Any]) -> Iterator[Finding]:
         key=_texts(attributes.get("key")),
         order_by=_texts(attributes.get("order_by")),
     )
+    yield from broken_mixed_rules(
+        types, columns=columns, format_type=raw.format.get("type"), key=_texts(attributes.get("key"))
+    )
     yield from broken_write_rules(attributes)
+    yield from broken_computed_rules(
+        columns, script=attributes.get("sql"), unknown_columns=attributes.get("unknown_columns")
+    )
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
@@ -99,28 +107,20 @@ def _column_names(raw: _Raw) -> Iterator[Finding]:
     read: dict[str, str] = {}
     for name, spec in raw.columns.items():
         place = ("columns", name)
-        if name.lower() in LINEAGE:
-            yield Finding(place, "the name belongs to a lineage column; choose another name", at_key=True)
-        if name.lower() in (DELETED_AT, IS_DELETE):
-            yield Finding(place, "the name belongs to the marks of deletes; choose another name", at_key=True)
-        if name.lower() == RESCUED:
-            yield Finding(place, "the name belongs to the rescued columns; choose another name", at_key=True)
-        if name.lower() == "rowid" or name.startswith("__"):
-            yield Finding(place, "the engine has such names for itself; choose another one, with `from`", at_key=True)
-        if "." in name:
-            yield Finding(
-                place, "a column name has no dot; rename it, with `from` for its name in the file", at_key=True
-            )
+        for fault in name_faults(name):
+            yield Finding(place, fault, at_key=True)
         if first := seen.get(name.lower()):
             yield Finding(
                 place, f"the column name differs from {first} by case alone; choose another name", at_key=True
             )
         seen.setdefault(name.lower(), name)
-        if "from_path" in spec:
+        if "from_path" in spec or is_computed(spec):
             continue
         origin = spec.get("from", name)
-        if isinstance(origin, str) and (first := read.setdefault(origin, name)) != name:
-            yield Finding((*place, "from"), f"{show(origin)} is read into {first} already; keep one of them")
+        first = read.setdefault(origin, name) if isinstance(origin, str) else name
+        if first != name and not spec.get("mixed") == raw.columns[first].get("mixed") == "columns":
+            message = f"{show(origin)} is read into {first} already; keep one of them, or give both mixed: columns"
+            yield Finding((*place, "from"), message)
 
 
 def _paths(raw: _Raw) -> Iterator[Finding]:
@@ -130,6 +130,9 @@ def _paths(raw: _Raw) -> Iterator[Finding]:
         if spec.get("from") is not None:
             place = ("columns", name, "from")
             yield Finding(place, "a column comes from the file or from the path; keep `from` or `from_path`")
+        if spec.get("pii") is True:
+            message = "the value stands in the object's path, which is shown everywhere; leave it out"
+            yield Finding(("columns", name, "pii"), message)
         if spec["from_path"] != "date":
             continue
         place = ("columns", name, "from_path")
@@ -143,8 +146,8 @@ def _spellings(raw: _Raw) -> Iterator[Finding]:
     """What a column says of the spelling of its texts must be something that the format can say, for its type."""
     known = _COLUMN_OPTIONS.get(str(raw.format.get("type")), ())
     for name, spec in raw.columns.items():
-        for option, kinds in _SPELLED.items():
-            if spec.get(option) is None:
+        for option in (*_SPELLED, "null_values"):
+            if spec.get(option) is None or is_computed(spec):
                 continue
             place = ("columns", name, option)
             kind = raw.types.get(name)
@@ -154,7 +157,7 @@ def _spellings(raw: _Raw) -> Iterator[Finding]:
                 yield Finding(
                     place, f"columns of a {raw.format['type']} file have no {option}; known are {', '.join(known)}"
                 )
-            elif kind and not kind.nested and kind.name not in kinds:
+            elif kind and not kind.nested and kind.name not in _SPELLED.get(option, (kind.name,)):
                 yield Finding(place, f"a column of type {kind} has no {option}; leave it out")
 
 
@@ -165,7 +168,7 @@ def _nested_origins(raw: _Raw) -> Iterator[Finding]:
     origins = {
         name: origin
         for name, spec in raw.columns.items()
-        if spec.get("from_path") is None and isinstance(origin := spec.get("from", name), str)
+        if spec.get("from_path") is None and not is_computed(spec) and isinstance(origin := spec.get("from", name), str)
     }
     for name, origin in origins.items():
         place = ("columns", name, "from")

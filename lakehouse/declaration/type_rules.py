@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from lakehouse.declaration.computed_rules import is_computed
 from lakehouse.declaration.problem import Finding
 from lakehouse.types import ColumnType
 
@@ -26,6 +27,8 @@ def broken_type_rules(
         place = ("columns", name, "type")
         if columns[name].get("from_path") is not None:
             yield Finding(place, f"got {kind}; a value of the path is a single one")
+        elif is_computed(columns[name]):
+            continue
         elif format_type == "csv":
             yield Finding(
                 place, f"got {kind}; a CSV field holds a single value, nested ones are read from other formats"

@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakehouse.declaration.fields import show
+from lakehouse.declaration.fields import environment_value, show
 from lakehouse.declaration.problem import Finding
-from lakehouse.declaration.yaml_source import Substituted, scalar
 from lakehouse.naming import MERGE_MODE, MERGE_MODES, REWRITE_RATIO, SMALL_FILE_BYTES, TARGET_FILE_BYTES
 
 MODES = ("upsert", "snapshot", "replace_partition", "append")
@@ -87,8 +86,7 @@ def _deletes(attributes: Mapping[str, Any], source: Mapping[str, Any], mode: str
 
 def _lineage(attributes: Mapping[str, Any]) -> bool:
     """Whether the table has lineage columns; a value that is no switch is the model's to refuse."""
-    value = attributes.get("lineage", True)
-    return (scalar(str(value)) if isinstance(value, Substituted) else value) is not False
+    return environment_value(attributes.get("lineage", True)) is not False
 
 
 def _location(location: object, uri: object) -> Iterator[Finding]:

@@ -30,6 +30,7 @@ from pyiceberg.types import (
 )
 
 from lakehouse.errors import TargetDamaged
+from lakehouse.masking import shown_key
 from lakehouse.merge.key_look import KeyLook, Orders, Sought
 from lakehouse.merge.order import old_date, order_verdict
 from lakehouse.merge.prune import above_bounds, between_bounds, null_keys
@@ -292,7 +293,7 @@ def refuse_doubled_keys(
     row_id, numbers = doubled[0]
     keys = ", ".join(quote_name(k) for k in declaration.key)
     values = con.execute(f"select {keys} from staged where __row_id = ?", [row_id]).fetchall()[0]
-    named = " ".join(f"{k}={v}" for k, v in zip(declaration.key, values, strict=True))
+    named = shown_key(declaration, values)
     raise TargetDamaged(
         f"table {declaration.table} holds a key twice: {named} files={', '.join(files[n].path for n in numbers)}",
         next=f"lakehouse maintain {declaration.table} dedupe --dry-run",

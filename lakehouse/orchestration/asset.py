@@ -25,6 +25,7 @@ from lakehouse.orchestration.failure import fail_load, fail_with, has_failed
 from lakehouse.orchestration.history import last_materialization
 from lakehouse.orchestration.library import Library
 from lakehouse.orchestration.metadata import (
+    added_metadata,
     date_metadata,
     definition_metadata,
     load_metadata,
@@ -81,7 +82,7 @@ def build_asset(declaration: "Declaration", library: Library, report_checks: Rep
             _observe(context, receipt, keys)
             fail_load(context, receipt)
         if receipt.state is State.COMMITTED or (receipt.state is State.NOTHING_TO_DO and _is_awaited(context, keys)):
-            yield _materialize(context, receipt, keys)
+            yield _materialize(context, declaration, receipt, keys)
         else:
             context.log.info(f"{declaration.table}: nothing to do, nothing downstream is triggered")
             _observe(context, receipt, keys)
@@ -131,15 +132,16 @@ def _ingest(
 
 
 def _materialize(
-    context: dg.AssetExecutionContext, receipt: Receipt, keys: Sequence[str]
+    context: dg.AssetExecutionContext, declaration: "Declaration", receipt: Receipt, keys: Sequence[str]
 ) -> dg.MaterializeResult[None]:
     """A range gets the load's position on every partition, and counts on the partition that they belong to (C03)."""
     version = dg.DataVersion(str(receipt.snapshot_id)) if receipt.snapshot_id is not None else None
+    columns = added_metadata(declaration, receipt)
     if len(keys) <= 1:
-        return dg.MaterializeResult(metadata=load_metadata(receipt), data_version=version)
+        return dg.MaterializeResult(metadata={**load_metadata(receipt), **columns}, data_version=version)
     for key in keys:
         context.add_asset_metadata(date_metadata(receipt, key), partition_key=key)
-    return dg.MaterializeResult(metadata=position_metadata(receipt), data_version=version)
+    return dg.MaterializeResult(metadata={**position_metadata(receipt), **columns}, data_version=version)
 
 
 def _observe(context: dg.AssetExecutionContext, receipt: Receipt, keys: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from lakehouse.declaration.model import CheckName
+from lakehouse.declaration.checks import CheckName
 from lakehouse.errors import DataError, LakehouseError
 from lakehouse.orchestration.failure import fail_with
 from lakehouse.orchestration.history import last_load

@@ -22,6 +22,7 @@ Metadata = dict[str, dg.MetadataValue]
 BOOKMARK_VERSION = "bookmark_version"
 SNAPSHOT_ID = "snapshot_id"
 GATES = "gates"
+COLUMN_SCHEMA = "dagster/column_schema"
 _SHOWN = ("read", "rejected", "staged", "superseded", "stale", "unchanged", "inserted", "updated", "deleted")
 
 
@@ -29,7 +30,7 @@ def definition_metadata(declaration: Declaration) -> Metadata:
     """What the asset's page shows of the table before anything is loaded."""
     catalog = f"{declaration.catalog}." if declaration.catalog else ""
     return {
-        "dagster/column_schema": dg.MetadataValue.table_schema(column_schema(declaration)),
+        COLUMN_SCHEMA: dg.MetadataValue.table_schema(column_schema(declaration)),
         "dagster/table_name": dg.MetadataValue.text(catalog + declaration.table),
         "source": dg.MetadataValue.text(declaration.source.uri + (declaration.source.partition or "")),
         "bookmark": dg.MetadataValue.text(declaration.context),
@@ -38,7 +39,8 @@ def definition_metadata(declaration: Declaration) -> Metadata:
 
 
 def column_schema(declaration: Declaration) -> dg.TableSchema:
-    """The columns of the target in order; a key of one column is unique where the whole table is keyed."""
+    """The columns of the target in order, those that files added last; a key of one column is unique where the whole
+    table is keyed."""
     alone = declaration.key if declaration.keyed and len(declaration.key) == 1 else ()
     columns = [
         dg.TableColumn(
@@ -48,12 +50,21 @@ def column_schema(declaration: Declaration) -> dg.TableSchema:
                 nullable=not (column.required or column.name in declaration.key), unique=column.name in alone
             ),
         )
-        for column in declaration.columns
+        for column in declaration.declared.columns
     ]
     ours = dict(naming.LINEAGE) if declaration.lineage else {}
     if declaration.soft_deletes:
         ours[naming.DELETED_AT] = "timestamptz"
-    return dg.TableSchema([*columns, *(dg.TableColumn(name, kind) for name, kind in ours.items())])
+    added = (dg.TableColumn(name, "string", description=naming.ADDED) for name in declaration.added)
+    return dg.TableSchema([*columns, *(dg.TableColumn(name, kind) for name, kind in ours.items()), *added])
+
+
+def added_metadata(declaration: Declaration, receipt: Receipt) -> Metadata:
+    """The columns of the table after a load where files added some: the asset's own schema knows the declared ones."""
+    if not receipt.added_columns:
+        return {}
+    schema = column_schema(declaration.with_added(receipt.added_columns))
+    return {COLUMN_SCHEMA: dg.MetadataValue.table_schema(schema)}
 
 
 def load_metadata(receipt: Receipt) -> Metadata:

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
+from lakehouse.arrivals import arrival, distribution, late_days
 from lakehouse.model import Decision, Equation, GateResult, ObjectDecision, Plan
 from lakehouse.orchestration.metadata import SNAPSHOT_ID, Metadata, equations_table, gates_value, markdown_table
 from lakehouse.reconcile import KEYS_DISTINCT, KEYS_DISTINCT_BY_DATE, KEYS_NOT_NULL
@@ -27,6 +28,7 @@ KEY_EQUATIONS = (KEYS_DISTINCT, KEYS_DISTINCT_BY_DATE, KEYS_NOT_NULL)
 
 _DONE = (Decision.CONSUMED, Decision.SKIPPED)
 _DATA = (Decision.PLANNED, Decision.CONSUMED, Decision.DEFERRED, Decision.QUARANTINED, Decision.SKIPPED)
+_MISS_RATE = 0.001
 _MOST_NAMED = 20
 _MOST_SAID = 6
 
@@ -96,12 +98,17 @@ def late_verdict(plan: Plan, declaration: Declaration, *, now: datetime) -> Verd
     zone = ZoneInfo(declaration.timezone)
     closed = now.astimezone(zone).date() - days
     dated = [(d, d.landing_date) for d in plan.decisions if d.landing_date is not None and d.decision in _DATA]
-    late = [d for d, day in dated if d.object.last_modified.astimezone(zone).date() > day + days]
+    late = [d for d, day in dated if late_days(d.object, day, zone) > days.days]
+    arrived = [arrival(d.object, day, zone=zone, first_seen=None) for d, day in dated]
+    spread = distribution(arrived, window=days.days, miss_rate=_MISS_RATE)
     unseen = [d for d, day in dated if d.decision in (Decision.PLANNED, Decision.DEFERRED) and day < closed]
     metadata: Metadata = {
         "lookback_days": dg.MetadataValue.int(declaration.source.lookback_days),
         "objects": dg.MetadataValue.int(len(dated)),
         "late": dg.MetadataValue.int(len(late)),
+        "latest_days": dg.MetadataValue.int(max(spread.days, default=0)),
+        "advised_lookback_days": dg.MetadataValue.int(spread.advised or 0),
+        "arrivals": dg.MetadataValue.md(markdown_table(["days from landing date", "objects"], [*spread.days.items()])),
         "unseen_behind_the_window": dg.MetadataValue.int(len(unseen)),
         **_objects("late_objects", [*late, *(d for d in unseen if d not in late)]),
     }

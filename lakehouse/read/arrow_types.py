@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types
 
-from lakehouse.declaration import Column
+from lakehouse.declaration import Column, Declaration
 from lakehouse.engines.nested import entry_key, entry_value, field_of, variable
 from lakehouse.errors import UnreadableObject
 from lakehouse.read.casts import CastRules, in_zone, of_length, within_years
@@ -41,7 +41,7 @@ class TypedFile:
 
     uri: str
     rules: CastRules
-    ignore_unknown: bool
+    declaration: Declaration
 
 
 def arrow_cell(column: Column, source: str, kind: pa.DataType, file: TypedFile) -> Cell:
@@ -101,7 +101,7 @@ def _struct(declared: ColumnType, source: str, kind: pa.DataType, file: TypedFil
             f"fields={','.join(repr(name) for name in names)}"
         )
     known = [name for name, _ in declared.fields]
-    refuse_unknown_fields(names, known, ignored=file.ignore_unknown, where=f"uri={file.uri} column={path!r}")
+    refuse_unknown_fields(names, known, declaration=file.declaration, where=f"uri={file.uri} column={path!r}")
     fields = []
     for name, part in declared.fields:
         found = kind.field(names.index(name)).type if name in names else pa.null()

@@ -13,6 +13,7 @@ from fastavro import schemaless_reader
 from fastavro.schema import expand_schema, parse_schema
 
 from lakehouse.errors import LakehouseError, UnreadableObject
+from lakehouse.masking import shown_text
 from lakehouse.read.avro_blocks import Block, blocks, open_container
 from lakehouse.read.avro_types import Converter, Schema, UnsupportedType, arrow_type, converter, without_logical
 from lakehouse.read.sink import BATCH_ROWS, Sink, transaction
@@ -89,5 +90,6 @@ def _blamed(sink: Sink) -> Iterator[None]:
         # fastavro promises no error of its own: bad bytes end as any of Python's, or a codec's
         if isinstance(error, OSError) and error.errno:
             raise
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        text = " ".join(str(error).split())[:200]
+        reason = f"{type(error).__name__}: {shown_text(text, sink.declaration)}"
         raise UnreadableObject(f"the Avro file is broken: uri={sink.uri} reason={reason}") from None

@@ -63,6 +63,12 @@ def rules_of(spelled: Column | Format, rules: CastRules) -> CastRules:
     return replace(rules, **own) if own else rules
 
 
+def nulls_of(column: Column, format: Format) -> frozenset[str]:
+    """The texts that mean no value in a column: its own list, or that of its format; typed formats have none."""
+    own = column.null_values
+    return frozenset(getattr(format, "null_values", ()) if own is None else own)
+
+
 def text_cell(column: Column, text: str, *, rules: CastRules, blank_is_null: bool) -> Cell:
     """A column whose source is the VARCHAR expression `text`; blanks alone are no value for other types than text."""
     value = cast(column.type, text, rules_of(column, rules))

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -19,14 +20,16 @@ import duckdb
 
 from lakehouse.declaration import CsvFormat
 from lakehouse.errors import UnreadableObject
+from lakehouse.masking import hidden_columns
 from lakehouse.naming import RESCUED, quote_text
-from lakehouse.read.cells import Cell, Relation, rescued_cell, text_cell
+from lakehouse.read.cells import Cell, Relation, nulls_of, rescued_cell, text_cell
 from lakehouse.read.csv_pieces import Piece, cut
 from lakehouse.read.csv_records import Dialect, Record, physical_lines, records
 from lakehouse.read.csv_survey import NO_NULL, Survey, survey
 from lakehouse.read.csv_trailer import cut_trailer
 from lakehouse.read.header import match_columns, missing_columns
 from lakehouse.read.local_file import scan_path, skip_bom
+from lakehouse.read.masked import masked_csv
 from lakehouse.read.sink import RowBuffer, Sink, SourceRow, any_order, transaction
 
 PICKED_BLOCK = 1 << 16
@@ -69,8 +72,13 @@ def read_csv(sink: Sink, path: Path, format: CsvFormat) -> tuple[str, ...]:
 
     Raises UnreadableObject if it is not as declared.
     """
-    counted = cut_trailer(path, format.trailer, dialect=dialect_of(format), uri=sink.uri) if format.trailer else None
+    counted = None
+    if format.trailer:
+        counted = cut_trailer(
+            path, format.trailer, dialect=dialect_of(format), declaration=sink.declaration, uri=sink.uri
+        )
     file = open_header(sink, path, format)
+    mask_rejects(sink, file)
     missing = missing_columns(file.found, names=file.names, declaration=sink.declaration, uri=sink.uri)
     regular = survey_file(file) if file.simple_header else None
     if regular is None or not _read_fast(sink, file, regular):
@@ -82,6 +90,13 @@ def read_csv(sink: Sink, path: Path, format: CsvFormat) -> tuple[str, ...]:
             f"the trailer counts other records than there are: uri={sink.uri} trailer={counted} records={records}"
         )
     return missing
+
+
+def mask_rejects(sink: Sink, file: CsvFile) -> None:
+    """Tell the sink how rejects of the file are shown."""
+    hidden = hidden_columns(sink.declaration)
+    shown = frozenset(position for name, position in file.found.items() if name not in hidden)
+    sink.mask_with(partial(masked_csv, dialect=file.dialect, shown=shown))
 
 
 def open_header(sink: Sink, path: Path, format: CsvFormat) -> CsvFile:
@@ -104,10 +119,16 @@ def open_header(sink: Sink, path: Path, format: CsvFormat) -> CsvFile:
     if format.columns_by_position:
         names = declared
     matched = match_columns(names, declaration=sink.declaration, uri=sink.uri)
+    columns = {column.name: column for column in sink.declaration.file_columns}
+    own = {
+        position: nulls_of(columns[name], format)
+        for name, position in matched.found.items()
+        if columns[name].null_values is not None
+    }
     return CsvFile(
         path=path,
         format=format,
-        dialect=dialect,
+        dialect=replace(dialect, own_nulls=own),
         names=names,
         header_line=line,
         header_lines=lines,
@@ -151,10 +172,14 @@ def _data(binary: BinaryIO, dialect: Dialect, skipped_lines: int, *, blanks: boo
 
 def text_cells(sink: Sink, file: CsvFile, found: dict[str, int], rescued: dict[str, int]) -> dict[str, Cell]:
     """Cells over text columns `c<position>`; positions as in CsvFile."""
-    blank_is_null = "" in file.format.null_values
     columns = {column.name: column for column in sink.declaration.columns}
     cells = {
-        name: text_cell(columns[name], f"c{position}", rules=sink.rules, blank_is_null=blank_is_null)
+        name: text_cell(
+            columns[name],
+            f"c{position}",
+            rules=sink.rules,
+            blank_is_null="" in nulls_of(columns[name], file.format),
+        )
         for name, position in found.items()
     }
     if rescued:
@@ -274,7 +299,7 @@ def texts(sink: Sink, file: CsvFile) -> list[str]:
 
 
 def _text(file: CsvFile, position: int, kind: str) -> str:
-    column, nulls = f"c{position}", file.dialect.nulls
+    column, nulls = f"c{position}", file.dialect.nulls_at(position)
     # an empty text is no value of any other type anyhow
     if not nulls or (nulls == {""} and kind != "string"):
         return column

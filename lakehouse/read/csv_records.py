@@ -9,8 +9,8 @@ bytes, knows a quoted text from a plain one, and never gives up on the rest of a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple
 
 MAX_RECORD = 16 << 20
@@ -22,7 +22,8 @@ _ENDS = b"\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How fields are written. `nulls` are the texts that mean no value where they are not quoted; `quote` may be empty.
+    """How fields are written. `nulls` are the texts that mean no value where they are not quoted, `own_nulls` those of
+    fields that have a list of their own, by position from 0; `quote` may be empty.
 
     A doubled quote is always one quote; `escape` takes the next character as it is, inside quotes and outside.
     """
@@ -32,10 +33,22 @@ class Dialect:
     escape: str | None = None
     nulls: frozenset[str] = frozenset({""})
     quoted_empty_is_null: bool = True
+    own_nulls: Mapping[int, frozenset[str]] = field(default_factory=dict)
 
-    def quoted(self, text: str) -> str | None:
+    def nulls_at(self, position: int) -> frozenset[str]:
+        """The texts that mean no value in the field at a position."""
+        return self.own_nulls.get(position, self.nulls)
+
+    def plain(self, texts: list[str]) -> list[str | None]:
+        """The values of a record's texts, of which none is quoted."""
+        if not self.own_nulls:
+            nulls = self.nulls
+            return [None if text in nulls else text for text in texts]
+        return [None if text in self.nulls_at(i) else text for i, text in enumerate(texts)]
+
+    def quoted(self, text: str, position: int) -> str | None:
         """A quoted text: only an empty one can mean no value."""
-        return None if not text and self.quoted_empty_is_null and "" in self.nulls else text
+        return None if not text and self.quoted_empty_is_null and "" in self.nulls_at(position) else text
 
 
 class Record(NamedTuple):
@@ -72,7 +85,6 @@ def records(lines: Iterable[tuple[int, bytes]], dialect: Dialect) -> Iterator[Re
     source = iter(lines)
     delimiter = dialect.delimiter
     marks = [mark.encode() for mark in (dialect.quote, dialect.escape) if mark]
-    nulls = dialect.nulls
     for number, line in source:
         raw = line.rstrip(_ENDS)
         if any(mark in raw for mark in marks):
@@ -80,9 +92,24 @@ def records(lines: Iterable[tuple[int, bytes]], dialect: Dialect) -> Iterator[Re
         elif (problem := damage(raw)) is not None:
             yield Record(number, _shown(raw), [], problem)
         elif raw:
-            yield Record(number, raw, [None if f in nulls else f for f in raw.decode().split(delimiter)])
+            yield Record(number, raw, dialect.plain(raw.decode().split(delimiter)))
         else:
             yield Record(number, raw, [])
+
+
+def written_fields(raw: bytes, dialect: Dialect) -> list[str] | None:
+    """The fields of a record's bytes as they are written, quotes and all; None if they are not one record."""
+    lines = iter([*enumerate(raw.splitlines(keepends=True), start=1)])
+    first = next(lines, None)
+    if first is None:
+        return None
+    if not (dialect.quote or dialect.escape):
+        return raw.decode("utf-8", "surrogateescape").split(dialect.delimiter)
+    careful = _Careful(lines, dialect)
+    record, *more = careful.read(*first)
+    if more or record.problem or next(lines, None) is not None:
+        return None
+    return careful.written
 
 
 def damage(raw: bytes) -> str | None:
@@ -110,6 +137,8 @@ class _Careful:
         self._source = source
         self._dialect = dialect
         self._lines: list[tuple[int, str]] = []
+        self._bounds: list[tuple[int, int]] = []
+        self._above = 0
         self._size = 0
         self._text = ""
         stops = re.escape(dialect.quote) + (re.escape(dialect.escape) if dialect.escape else "")
@@ -124,8 +153,10 @@ class _Careful:
         position, problem = 0, None
         try:
             while True:
-                field, position = self._field(position)
-                fields.append(field)
+                begin = self._above + position
+                value, position = self._field(position, len(fields))
+                fields.append(value)
+                self._bounds.append((begin, self._above + position))
                 if not self._text.startswith(self._dialect.delimiter, position):
                     break
                 position += 1
@@ -138,7 +169,14 @@ class _Careful:
         problem = damage(raw) or problem
         yield Record(number, _shown(raw), [] if problem else fields, problem)
 
+    @property
+    def written(self) -> list[str]:
+        """The texts of the fields that were read, as they stand in the file."""
+        whole = "".join(text for _, text in self._lines)
+        return [whole[begin:end] for begin, end in self._bounds]
+
     def _take(self, number: int, line: bytes) -> None:
+        self._above += len(self._text)
         # surrogates keep undecodable bytes until the record is whole
         self._text = line.decode("utf-8", "surrogateescape")
         self._lines.append((number, self._text))
@@ -153,13 +191,13 @@ class _Careful:
             raise EOFError from None
         self._take(number, line)
 
-    def _field(self, position: int) -> tuple[str | None, int]:
-        """One field that begins at `position`, and the position after it."""
+    def _field(self, position: int, number: int) -> tuple[str | None, int]:
+        """The field of that number, which begins at `position`, and the position after it."""
         if self._dialect.quote and self._text.startswith(self._dialect.quote, position):
-            return self._quoted(position + 1)
-        return self._plain(position)
+            return self._quoted(position + 1, number)
+        return self._plain(position, number)
 
-    def _quoted(self, position: int) -> tuple[str | None, int]:
+    def _quoted(self, position: int, number: int) -> tuple[str | None, int]:
         parts: list[str] = []
         quote = self._dialect.quote
         while True:
@@ -177,11 +215,11 @@ class _Careful:
                 parts.append(quote)
                 position += 1
             elif self._ends_field(position):
-                return self._dialect.quoted("".join(parts)), position
+                return self._dialect.quoted("".join(parts), number), position
             else:
                 raise _Malformed
 
-    def _plain(self, position: int) -> tuple[str | None, int]:
+    def _plain(self, position: int, number: int) -> tuple[str | None, int]:
         parts: list[str] = []
         escaped = False
         while True:
@@ -190,7 +228,7 @@ class _Careful:
             parts.append(self._text[position:end])
             if stop is None or stop[0] != self._dialect.escape:
                 text = "".join(parts)
-                return (None if text in self._dialect.nulls and not escaped else text), end
+                return (None if text in self._dialect.nulls_at(number) and not escaped else text), end
             escaped = True
             position = self._escaped(parts, stop.end())
 

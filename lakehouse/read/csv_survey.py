@@ -110,8 +110,9 @@ class _Counter:
         self._blanks = {b" ", b"\t", b"\v", b"\f"} - {dialect.delimiter.encode()}
         self._escape = dialect.escape.encode() if dialect.escape else None
         # these differ from the same text without quotes, and DuckDB does not tell
-        words = {word for word in dialect.nulls if word}
-        words |= {""} if "" in dialect.nulls and not dialect.quoted_empty_is_null else set()
+        words = dialect.nulls.union(*dialect.own_nulls.values())
+        if dialect.quoted_empty_is_null:
+            words -= {""}
         self._quoted_words = [self._quote + word.encode() + self._quote for word in sorted(words) if self._quote]
         self._crlf: bool | None = None
         self._offset, self._records, self._lines = offset, 0, 0

@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 from lakehouse.declaration import Column, Declaration
 from lakehouse.errors import UnreadableObject
+from lakehouse.masking import shown_names
 
 
 def must_have_value(column: Column, declaration: Declaration) -> bool:
-    """True for a required column, and for one of a key that rows are found by: a NULL in it is a reject."""
-    return column.required or (column.name in declaration.key and declaration.write != "append")
+    """Whether a NULL in the column makes a record of a file a reject; computed columns have no value yet."""
+    return declaration.needs_value(column) and not column.computed
 
 
 class Matched(NamedTuple):
@@ -31,7 +32,7 @@ def match_columns(names: Sequence[str], *, declaration: Declaration, uri: str) -
     Raises UnreadableObject for names equal but for case, unknown names (unless ignored or rescued) and a path column
     that the file has too.
     """
-    _refuse_doubles(names, uri)
+    _refuse_doubles(names, declaration, uri)
     unknown = unknown_names(names, declaration=declaration, where=f"uri={uri}")
     positions = {name: position for position, name in enumerate(names)}
     origins = {column.name: declaration.origin(column)[0] for column in declaration.file_columns}
@@ -54,7 +55,8 @@ def missing_columns(
         if must_have_value(column, declaration) or column.name in declaration.order_by
     ]
     if needed:
-        raise UnreadableObject(f"missing columns: uri={uri} columns={_listed(needed)} found={_listed(names)}")
+        found_names = shown_names(names, declaration)
+        raise UnreadableObject(f"missing columns: uri={uri} columns={_listed(needed)} found={found_names}")
     return tuple(column.name for column in missing)
 
 
@@ -79,17 +81,17 @@ def unknown_names(names: Iterable[str], *, declaration: Declaration, where: str)
     in_path = {column.name for column in declaration.columns if column.from_path is not None}
     if both := [name for name in unknown if name in in_path]:
         raise UnreadableObject(f"the file has columns that come from its path: {where} columns={_listed(both)}")
-    raise UnreadableObject(f"unknown columns: {where} columns={_listed(unknown)}")
+    raise UnreadableObject(f"unknown columns: {where} columns={shown_names(unknown, declaration)}")
 
 
-def _refuse_doubles(names: Sequence[str], uri: str) -> None:
+def _refuse_doubles(names: Sequence[str], declaration: Declaration, uri: str) -> None:
     first: dict[str, int] = {}
     for position, name in enumerate(names):
         other = first.setdefault(name.lower(), position)
         if other != position:
             raise UnreadableObject(
                 f"two columns have the same name but for case: uri={uri} "
-                f"columns={names[other]!r},{name!r} positions={other + 1},{position + 1}"
+                f"columns={shown_names((names[other], name), declaration)} positions={other + 1},{position + 1}"
             )
 
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 from lakehouse.declaration import JsonFormat
 from lakehouse.errors import UnreadableObject
+from lakehouse.masking import record_parts
 from lakehouse.read.csv_records import MAX_RECORD
 from lakehouse.read.json_text import parse_text
 from lakehouse.read.jsonl import add_json
 from lakehouse.read.local_file import skip_bom
+from lakehouse.read.masked import masked_json
 from lakehouse.read.objects import ObjectRows
 from lakehouse.read.sink import Sink, transaction
 
@@ -35,7 +38,8 @@ def read_json(sink: Sink, path: Path, format: JsonFormat) -> tuple[str, ...]:
     Raises UnreadableObject if there is nothing at `records_path`, if the document does not end, for an unknown key
     unless ignored, and if a column is missing that must not be.
     """
-    rows = ObjectRows(sink, format.null_values)
+    rows = ObjectRows(sink)
+    sink.mask_with(partial(masked_json, record=record_parts(sink.declaration)))
     with path.open("rb") as binary, transaction(sink.con):
         skip_bom(binary)
         for line, raw in _Document(binary, sink.uri).records(format.path):

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from lakehouse.declaration import Column
+from lakehouse.declaration import Column, Declaration
 from lakehouse.engines.nested import entry_key, entry_value, field_of, variable
 from lakehouse.naming import quote_text
 from lakehouse.read.casts import BLANKS, CastRules, cast
@@ -32,9 +32,9 @@ class JsonMisfit(ValueError):
 class Shaper:
     """Brings the nested values of one file into our own JSON."""
 
-    def __init__(self, text: SingleText, *, ignore_unknown: bool) -> None:
+    def __init__(self, text: SingleText, declaration: Declaration) -> None:
         self._text = text
-        self._ignore_unknown = ignore_unknown
+        self._declaration = declaration
 
     def shaped(self, value: object, column: Column, *, where: str) -> str | None:
         """The value of a column as JSON text, None if it is null. `where` says which file and line.
@@ -44,9 +44,10 @@ class Shaper:
         """
         if value is None:
             return None
-        return json.dumps(self._part(value, column.type, path=column.source_name, where=where), ensure_ascii=False)
+        return json.dumps(self.part(value, column.type, path=column.source_name, where=where), ensure_ascii=False)
 
-    def _part(self, value: object, kind: ColumnType, *, path: str, where: str) -> Any:
+    def part(self, value: object, kind: ColumnType, *, path: str, where: str) -> Any:
+        """A part of a value, as `shaped` has it before it is written; `path` names it."""
         if value is None:
             return None
         if not kind.nested:
@@ -58,7 +59,7 @@ class Shaper:
             raise JsonMisfit(f"{json_kind(value)} where {_EXPECTED[kind.name]} is declared at {path}")
         if isinstance(value, list):
             ((_, element),) = kind.fields
-            return [self._part(item, element, path=f"{path}.element", where=where) for item in value]
+            return [self.part(item, element, path=f"{path}.element", where=where) for item in value]
         assert isinstance(value, dict)
         if kind.name == "struct":
             return self._struct(value, kind, path=path, where=where)
@@ -66,8 +67,8 @@ class Shaper:
         return [
             {
                 # a word that stands for NULL is a name like others there
-                "key": self._part(name, key, path=f"{path}.key", where=where) or name,
-                "value": self._part(part, item, path=f"{path}.value", where=where),
+                "key": self.part(name, key, path=f"{path}.key", where=where) or name,
+                "value": self.part(part, item, path=f"{path}.value", where=where),
             }
             for name, part in value.items()
         ]
@@ -75,9 +76,10 @@ class Shaper:
     def _struct(self, value: Mapping[str, object], kind: ColumnType, *, path: str, where: str) -> dict[str, Any]:
         known = [name for name, _ in kind.fields]
         if not value.keys() <= set(known):
-            refuse_unknown_fields(list(value), known, ignored=self._ignore_unknown, where=f"{where} column={path!r}")
+            where = f"{where} column={path!r}"
+            refuse_unknown_fields(list(value), known, declaration=self._declaration, where=where)
         return {
-            f"f{i}": self._part(value.get(name), part, path=f"{path}.{name}", where=where)
+            f"f{i}": self.part(value.get(name), part, path=f"{path}.{name}", where=where)
             for i, (name, part) in enumerate(kind.fields)
         }
 
@@ -105,8 +107,14 @@ def json_kind(value: object) -> str:
 
 def shaped_cell(column: Column, text: str, *, rules: CastRules, blank_is_null: bool) -> Cell:
     """The cell of a nested column whose source is `Shaper.shaped` in the VARCHAR expression `text`."""
+    return cell_over_shaped(
+        column, text, taken_of(column.type, "shaped", rules=rules_of(column, rules), blank_is_null=blank_is_null)
+    )
+
+
+def cell_over_shaped(column: Column, text: str, taken: Taken) -> Cell:
+    """A cell whose source is JSON of the declared structure in `text`, called `shaped` in what is `taken` of it."""
     source = f"json_transform({text}, {quote_text(json.dumps(_structure(column.type)))})"
-    taken = _taken(column.type, "shaped", rules=rules_of(column, rules), blank_is_null=blank_is_null, depth=0)
     # the JSON is read once, however often its parts stand in the SQL
     whole = f"list_transform([{source}], lambda shaped: {nested_cell(column, 'shaped', taken).value})[1]"
     cell = nested_cell(column, text, taken)
@@ -126,9 +134,11 @@ def _structure(kind: ColumnType) -> Any:
             return "VARCHAR"
 
 
-def _taken(kind: ColumnType, source: str, *, rules: CastRules, blank_is_null: bool, depth: int) -> Taken:
+def taken_of(kind: ColumnType, source: str, *, rules: CastRules, blank_is_null: bool, depth: int = 0) -> Taken:
+    """What is taken of a part of the JSON, `depth` lists or maps deep."""
+
     def inner(part: ColumnType, at: str, deeper: int) -> Taken:
-        return _taken(part, at, rules=rules, blank_is_null=blank_is_null, depth=deeper)
+        return taken_of(part, at, rules=rules, blank_is_null=blank_is_null, depth=deeper)
 
     match kind.name:
         case "struct":

@@ -16,7 +16,11 @@ BLANKS = b" \t\r\n"
 
 
 class NotAnObject(ValueError):
-    """The text is not one JSON object; the message says why, for the reject."""
+    """The text is not one JSON object; `reason` says why, for the reject, and `name` which of its names is to blame."""
+
+    def __init__(self, reason: str, *, name: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.name = reason, name
 
 
 def parse_object(raw: bytes) -> dict[str, Any]:
@@ -51,7 +55,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
-        raise NotAnObject(f"a key twice: {next(name for name in names if names.count(name) > 1)!r}")
+        raise NotAnObject("a key twice", name=next(name for name in names if names.count(name) > 1))
     return found
 
 

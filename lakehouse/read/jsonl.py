@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from lakehouse.declaration import JsonlFormat
+from lakehouse.masking import record_parts
 from lakehouse.read.csv_records import MAX_RECORD
 from lakehouse.read.json_text import BLANKS, NotAnObject, parse_object
 from lakehouse.read.local_file import skip_bom
+from lakehouse.read.masked import masked_json
 from lakehouse.read.objects import ObjectRows
 from lakehouse.read.sink import Sink, transaction
 
@@ -17,12 +19,13 @@ RAW_KEPT = 64 << 10
 """Bytes that are shown of a record that is too long."""
 
 
-def read_jsonl(sink: Sink, path: Path, format: JsonlFormat) -> tuple[str, ...]:
+def read_jsonl(sink: Sink, path: Path) -> tuple[str, ...]:
     """Read the file into the sink, in one transaction; returns the declared columns that no object of it has.
 
     Raises UnreadableObject for an unknown key unless ignored, and if a column is missing that must not be.
     """
-    rows = ObjectRows(sink, format.null_values)
+    rows = ObjectRows(sink)
+    sink.mask_with(partial(masked_json, record=record_parts(sink.declaration)))
     with path.open("rb") as binary, transaction(sink.con):
         for number, line in _lines(binary):
             if raw := line.strip(BLANKS):
@@ -36,7 +39,8 @@ def add_json(rows: ObjectRows, number: int, shown: bytes, raw: bytes) -> None:
     try:
         found = parse_object(raw)
     except NotAnObject as problem:
-        rows.condemn(number, shown[:RAW_KEPT] if len(raw) > MAX_RECORD else shown, str(problem))
+        kept = shown[:RAW_KEPT] if len(raw) > MAX_RECORD else shown
+        rows.condemn(number, kept, problem.reason, name=problem.name)
         return
     rows.add(number, shown, found)
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from lakehouse.declaration import Column
+from lakehouse.declaration import Column, Declaration
 from lakehouse.engines.nested import every, list_value, map_value, struct_value
 from lakehouse.errors import UnreadableObject
+from lakehouse.masking import shown_names
 from lakehouse.read.cells import Cell
 
 ALWAYS = "true"
@@ -59,8 +60,10 @@ def nested_cell(column: Column, source: str, taken: Taken) -> Cell:
     return Cell(column, value, f"{source} IS NOT NULL", f"a value in it does not fit a {column.type} exactly")
 
 
-def refuse_unknown_fields(names: Collection[str], declared: Collection[str], *, ignored: bool, where: str) -> None:
-    """Raise UnreadableObject for fields of a source struct that the declared one does not have, unless `ignored`.
+def refuse_unknown_fields(
+    names: Collection[str], declared: Collection[str], *, declaration: Declaration, where: str
+) -> None:
+    """Raise UnreadableObject for fields of a source struct that the declared one does not have, unless ignored.
 
     A name that differs by case or blanks alone is refused all the same. `where` says which file and column.
     """
@@ -72,8 +75,8 @@ def refuse_unknown_fields(names: Collection[str], declared: Collection[str], *, 
                 f"a field's name differs from the declared one by case or blanks alone: "
                 f"{where} field={name!r} declared={near!r}"
             )
-    if unknown and not ignored:
-        raise UnreadableObject(f"unknown fields: {where} fields={','.join(repr(name) for name in unknown)}")
+    if unknown and declaration.unknown_columns != "ignore":
+        raise UnreadableObject(f"unknown fields: {where} fields={shown_names(unknown, declaration)}")
 
 
 def _all(conditions: Iterable[str]) -> str:

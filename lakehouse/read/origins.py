@@ -32,10 +32,10 @@ class Origins:
             path[-1]: own.get(path) or ColumnType("struct", fields=tuple(self.types(path).items())) for path in paths
         }
 
-    def refuse_unknown(self, path: Path, names: Iterable[str], *, ignored: bool, where: str) -> None:
+    def refuse_unknown(self, path: Path, names: Iterable[str], *, declaration: Declaration, where: str) -> None:
         """Raise UnreadableObject for fields of the value at `path` that nobody declares, unless they are ignored."""
         shown = f"{where} column={'.'.join(path)!r}"
-        refuse_unknown_fields(list(names), self.levels[path], ignored=ignored, where=shown)
+        refuse_unknown_fields(list(names), self.levels[path], declaration=declaration, where=shown)
 
 
 def origins_of(declaration: Declaration) -> Origins:

@@ -7,16 +7,17 @@ Never opens a file.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import duckdb
 import pyarrow as pa
 
 from lakehouse.declaration import Column, Declaration
 from lakehouse.errors import UnreadableObject
+from lakehouse.masking import hides, whole
 from lakehouse.model import ObjectDecision, RowCounts
 from lakehouse.naming import quote_name, quote_text
 from lakehouse.read.casts import CastRules, cast
@@ -32,6 +33,10 @@ BATCH_BYTES = 16 << 20
 PARSED = "lakehouse_read_batch"
 """Rows that Python has parsed: an Arrow table that DuckDB finds as the variable of that name in `selected`."""
 _BATCH = Relation(PARSED, raw="raw", problems=True)
+
+
+Masker: TypeAlias = Callable[[bytes], bytes | None]
+"""The bytes of a record without what may not be shown; None if it cannot be taken apart."""
 
 
 class SourceRow(NamedTuple):
@@ -115,6 +120,8 @@ class Sink:
         self.declaration = declaration
         self.rules = rules
         self._inserted = self._deleted = self._rejected = 0
+        self._hides = hides(declaration)
+        self._masker: Masker = lambda _: None
         # a folder's value is written by a program: the formats of the file's people are not for it
         self._path_rules = replace(rules, date_format=None, timestamp_format=None, decimal=".", thousands=None)
         self.path_cells = {column.name: self._path_cell(column) for column in declaration.columns if column.from_path}
@@ -124,6 +131,10 @@ class Sink:
         """What has arrived so far: read = rejected + staged."""
         staged = self._inserted - self._deleted
         return RowCounts(read=self._rejected + staged, rejected=self._rejected, staged=staged)
+
+    def mask_with(self, masker: Masker) -> None:
+        """How the raw texts of rejects are masked in a table that hides values; else and until then, as a whole."""
+        self._masker = masker
 
     def restart(self) -> None:
         """Forget the counts of a transaction that was rolled back."""
@@ -222,8 +233,19 @@ class Sink:
     def _reject_rows(
         self, rows: Sequence[SourceRow], cells: Mapping[str, Cell], width: int, suspects: Collection[str]
     ) -> None:
-        raws = [readable(row.raw) for row in rows]
+        raws = [self.shown(row) for row in rows]
         self.reject(_BATCH, cells, batch=as_table(rows, width=width, raws=raws), suspects=suspects)
+
+    def shown(self, row: SourceRow) -> str:
+        """The raw text of a reject as it may be shown."""
+        return readable(self._unhidden(row))
+
+    def _unhidden(self, row: SourceRow) -> bytes:
+        if not self._hides:
+            return row.raw
+        # a record that is condemned was not taken apart, or nobody knows which of its fields is which
+        masked = None if row.problem is not None and row.problem_columns is None else self._masker(row.raw)
+        return whole(row.raw) if masked is None else masked
 
     def columns_without_value(self) -> set[str]:
         """The columns that some bad row has no value in."""

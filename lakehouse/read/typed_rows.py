@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow import types
 
+from lakehouse.declaration import Declaration
 from lakehouse.engines.nested import field_of
 from lakehouse.errors import UnreadableObject
-from lakehouse.naming import RESCUED, quote_name
+from lakehouse.masking import MASK, may_show, shown_text
+from lakehouse.naming import RESCUED, quote_name, quote_text
 from lakehouse.read.arrow_types import TypedFile, arrow_cell
 from lakehouse.read.cells import Cell, Relation, rescued_cell
 from lakehouse.read.header import match_columns, missing_columns
@@ -54,7 +56,8 @@ def broken(sink: Sink, kind: str, error: Exception) -> UnreadableObject:
         raise error
     # the name of our local copy says nothing to anybody
     reason = " ".join(re.sub(r"""['"]?/[^'":]*['"]?""", "the file", str(error)).split())[:200].lower()
-    return UnreadableObject(f"the {kind} file is broken: uri={sink.uri} reason={reason}")
+    shown = shown_text(reason, sink.declaration)
+    return UnreadableObject(f"the {kind} file is broken: uri={sink.uri} reason={shown}")
 
 
 def typed_columns(sink: Sink, names: Sequence[str], type_at: Callable[[int], pa.DataType]) -> TypedColumns:
@@ -68,13 +71,23 @@ def typed_columns(sink: Sink, names: Sequence[str], type_at: Callable[[int], pa.
     sources = _sources(sink, origins_of(declaration), roots)
     missing = missing_columns(sources, names=names, declaration=declaration, uri=sink.uri)
     columns = {column.name: column for column in declaration.columns}
-    file = TypedFile(sink.uri, sink.rules, declaration.unknown_columns == "ignore")
+    file = TypedFile(sink.uri, sink.rules, declaration)
     cells = {name: arrow_cell(columns[name], source.sql, source.type, file) for name, source in sources.items()}
     if rescued:
         cells[RESCUED] = rescued_cell(columns[RESCUED], {n: _text(f"p{at}", type_at(at)) for n, at in rescued.items()})
-    texts = [f"{quote_name(columns[name].source_name)} := {source.sql}::VARCHAR" for name, source in sources.items()]
+    texts = [
+        f"{quote_name(columns[name].source_name)} := {_raw(source.sql, declaration.origin(columns[name]), declaration)}"
+        for name, source in sources.items()
+    ]
     raw = f"to_json(struct_pack({', '.join(texts)}))::VARCHAR" if texts else "NULL"
     return TypedColumns(tuple(sorted({*found.values(), *rescued.values()})), cells, raw, missing)
+
+
+def _raw(source: str, path: Path, declaration: Declaration) -> str:
+    """SQL of a value as a reject shows it."""
+    if may_show(path, declaration):
+        return f"{source}::VARCHAR"
+    return f"CASE WHEN {source} IS NOT NULL THEN {quote_text(MASK)} END"
 
 
 def _text(source: str, kind: pa.DataType) -> str:
@@ -85,11 +98,10 @@ def _text(source: str, kind: pa.DataType) -> str:
 def _sources(sink: Sink, origins: Origins, roots: Mapping[str, _Source]) -> dict[str, _Source]:
     """The sources of the declared columns that the file has, by declared name."""
     where = f"uri={sink.uri}"
-    ignored = sink.declaration.unknown_columns == "ignore"
     for level in origins.levels:
         if level[0] in roots and (value := _below(roots[level[0]], level, where)):
             names = [value.type.field(i).name for i in range(value.type.num_fields)]
-            origins.refuse_unknown(level, names, ignored=ignored, where=where)
+            origins.refuse_unknown(level, names, declaration=sink.declaration, where=where)
     found: dict[str, _Source] = {}
     for name, path in origins.paths.items():
         if path[0] in roots and (source := _below(roots[path[0]], path, where)):

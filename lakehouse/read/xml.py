@@ -11,13 +11,16 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 from xml.parsers import expat
 
 from lakehouse.declaration import XmlFormat
 from lakehouse.errors import UnreadableObject
+from lakehouse.masking import record_parts, shown_names
 from lakehouse.read.csv_records import MAX_RECORD
+from lakehouse.read.masked import masked_xml
 from lakehouse.read.objects import ObjectRows
 from lakehouse.read.origins import origins_of
 from lakehouse.read.sink import Sink, transaction
@@ -37,7 +40,8 @@ def read_xml(sink: Sink, path: Path, format: XmlFormat) -> tuple[str, ...]:
     Raises UnreadableObject if it is not well-formed, has a document type or elements of other names alone, for an
     unknown field unless ignored, and if a column is missing that must not be.
     """
-    rows = ObjectRows(sink, format.null_values)
+    rows = ObjectRows(sink)
+    sink.mask_with(partial(masked_xml, record=record_parts(sink.declaration)))
     with path.open("rb") as binary, transaction(sink.con):
         document = _Document(sink, rows, format)
         while chunk := binary.read(CHUNK):
@@ -117,6 +121,7 @@ class _Document:
 
     def __init__(self, sink: Sink, rows: ObjectRows, format: XmlFormat) -> None:
         self._uri, self._rows, self._format = sink.uri, rows, format
+        self._declaration = sink.declaration
         self._types = origins_of(sink.declaration).types()
         self._ignored = sink.declaration.unknown_columns == "ignore"
         self._rescues = sink.declaration.rescues
@@ -156,7 +161,7 @@ class _Document:
         self._parse(b"", last=True)
         self._close(self._offset + len(self._chunk))
         if not self._found and self._others:
-            names = ", ".join(repr(name) for name in self._others)
+            names = shown_names(self._others, self._declaration)
             raise UnreadableObject(
                 f"no element has the declared name: "
                 f"uri={self._uri} row_element={self._format.row_element!r} found={names}"

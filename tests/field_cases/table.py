@@ -77,12 +77,13 @@ def _new_column() -> Case:
         "R05",
         "The first file gives the schema; a column that later files have vanishes without a word.",
         "`unknown_columns` decides, in whatever order the files come: the file is refused and the column named, or the "
-        "column is passed over, or kept in `_rescued`.",
+        "column is passed over, kept in `_rescued`, or added to the table.",
         (
             Sheets(V, (plain, refused)).part("reject"),
             Sheets(V, (plain, more), changes={"unknown_columns": "ignore"}).part("ignore"),
             Sheets(V, tuple(rescued), changes={"unknown_columns": "rescue"}).part("rescue"),
         ),
+        ("tests/integration/test_added_columns.py::test_r05_the_extra_column_is_kept_in_both_orders",),
     )
 
 
@@ -348,13 +349,47 @@ def _choice() -> Case:
     return Case(
         "R24",
         "A field is a text, an object, a list or missing, record by record; its type depends on what comes first.",
-        "The declared type decides for each record: an object or a list is a reject where a text is declared.",
+        "The declared type decides for each record: an object or a list is a reject where a text is declared. `mixed` "
+        "keeps all of them: as texts, as fields of a struct, or in a column for each kind.",
         (
+            *(s.part(f"mixed: {m}") for m, s in zip(("string", "struct", "columns"), _mixed_kinds(), strict=True)),
             Sheets(V, kinds, formats=JSON).part(),
             Sheets(V, (kinds[0], kinds[1], kinds[3]), formats=("xml",)).part(),
             Odd("string", "a", (0, {"x": 1}), (*JSON, "xml"), reason="v: ").part("an object"),
             Odd("string", "a", (0, [1, 2]), JSON, reason="v: ").part("a list"),
         ),
+    )
+
+
+def _kinds(declared: dict[str, object], values: list[tuple[object, ...]]) -> Sheets:
+    """One file for each kind of value, under a rule for mixed ones."""
+    given: list[object] = ["a", 7, True, {"x": 1}, [1, 2], None]
+    sheets = tuple(
+        Sheet(("id", "v"), ((i, value),), ((i, *read),))
+        for i, (value, read) in enumerate(zip(given, values, strict=True))
+    )
+    return Sheets({"id": "bigint", **declared}, sheets, formats=JSON)
+
+
+def _mixed_kinds() -> tuple[Sheets, Sheets, Sheets]:
+    texts = [("a",), ("7",), ("true",), ('{"x":1}',), ("[1,2]",), (None,)]
+    fields = "struct<string: string, long: bigint, boolean: boolean, struct: struct<x: int>, list: list<int>>"
+    empty = dict.fromkeys(("string", "long", "boolean", "struct", "list"))
+    kinds = [
+        {"string": "a"}, {"long": 7}, {"boolean": True}, {"struct": {"x": 1}}, {"list": [1, 2]},
+    ]  # fmt: skip
+    columns = {
+        f"v_{kind}": {"type": type_, "from": "v", "mixed": "columns"}
+        for kind, type_ in [
+            ("string", "string"), ("long", "bigint"), ("boolean", "boolean"), ("struct", "struct<x: int>"),
+            ("list", "list<int>"),
+        ]
+    }  # fmt: skip
+    each = [tuple((empty | kind).values()) for kind in kinds]
+    return (
+        _kinds({"v": {"type": "string", "mixed": "string"}}, texts),
+        _kinds({"v": {"type": fields, "mixed": "struct"}}, [*((empty | kind,) for kind in kinds), (None,)]),
+        _kinds(columns, [*each, (None,) * 5]),
     )
 
 

@@ -336,6 +336,20 @@ class TestAfterSpark:
         assert code == 2 and "format version 3" in errors, errors
 
 
+def test_columns_that_files_added_are_read(stack: Any, tmp_path: Path, duckdb_reader: DuckDBReader) -> None:
+    lake = Lake(stack, tmp_path, more="unknown_columns: add")
+    for number, tail in enumerate((b"", b",x", b",y")):
+        header, row, _ = csv(f"{number},c,1.00,{at(0).isoformat()}").split(b"\n")
+        header += b",extra" if tail else b""
+        lake.put(DAY_1, f"{number}.csv", header + b"\n" + row + tail + b"\n")
+        assert lake.load().state is State.COMMITTED
+    table = stack.catalog().load_table(lake.table)
+    columns = ("order_id", "extra")
+    expected = [as_read(dict(zip(columns, row, strict=True)), columns) for row in ((0, None), (1, "x"), (2, "y"))]
+    for reader in (PyIcebergReader(), duckdb_reader):
+        assert in_order(reader.rows(table, columns)) == expected, reader.name
+
+
 def _position_deletes(shop: Shop) -> int:
     snapshot = shop.table.current_snapshot()
     assert snapshot is not None and snapshot.summary is not None

@@ -94,6 +94,22 @@ def tags_of(instance: dg.DagsterInstance, result: dg.ExecuteInProcessResult) -> 
     return found.tags
 
 
+def test_columns_that_files_added_are_in_the_schema_of_the_materialization(
+    lake: Lake, instance: dg.DagsterInstance
+) -> None:
+    lake.land(DAY)
+    (made,) = materializations(run(lake, instance))
+    assert "dagster/column_schema" not in made.metadata, "the asset's own schema is the table's"
+    lake.land(DAY, "b.csv")
+    lake.added_columns = ("extra",)
+    (made,) = materializations(run(lake, instance))
+    schema = made.metadata["dagster/column_schema"]
+    assert isinstance(schema, dg.TableSchemaMetadataValue)
+    columns = schema.value.columns
+    assert [c.name for c in columns][:1] == [daily_table().columns[0].name] and columns[-2].name == "_ingested_at"
+    assert (columns[-1].name, columns[-1].type) == ("extra", "string")
+
+
 def test_a_partition_reads_its_own_date_and_shows_what_was_done(lake: Lake, instance: dg.DagsterInstance) -> None:
     lake.land(DAY)
     lake.land("2024-01-03")

@@ -50,6 +50,14 @@ def test_a_foreign_project_loads_tables_beside_its_own_assets(loads: Loads) -> N
     assert len(graph.asset_check_keys) == 6
 
 
+def test_sql_is_read_from_the_folder_of_the_component(loads: Loads) -> None:
+    definitions = loads({"orders/defs.yaml": document(sql="orders.sql"), "orders/orders.sql": "select * from staged"})
+    again = loads({"orders/orders.sql": "select * from staged where id > 1"})
+
+    first, second = (d.resolve_assets_def(dg.AssetKey(["analytics", "orders"])) for d in (definitions, again))
+    assert first.code_versions_by_key != second.code_versions_by_key
+
+
 def test_several_tables_in_one_file_and_other_components_beside_them(loads: Loads) -> None:
     other = "type: dagster.DefsFolderComponent\n"
     text = "---\n".join(

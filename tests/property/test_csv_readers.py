@@ -38,9 +38,13 @@ def small_blocks(size: int) -> Iterator[None]:
         yield
 
 
+NULL_LISTS = st.sampled_from([[""], ["", "NULL"], ["NULL"], [], ["a", "1"]])
+Case = tuple[dict[str, Any], list[list[str] | None], bytes]
+
+
 @st.composite
-def files(draw: st.DrawFn, *, regular: bool) -> tuple[dict[str, Any], int, bytes]:
-    """Options of the format, number of columns, bytes."""
+def files(draw: st.DrawFn, *, regular: bool) -> Case:
+    """Options of the format, for each column its own list of texts that mean NULL or none, bytes."""
     delimiter = draw(st.sampled_from([",", "|", "\t", ";"]))
     width = draw(st.integers(1, 3))
     end = draw(st.sampled_from(["\n", "\r\n"] if regular else ["\n", "\r\n", "\r", ""]))
@@ -74,12 +78,13 @@ def files(draw: st.DrawFn, *, regular: bool) -> tuple[dict[str, Any], int, bytes
         "header": header,
         "quote": quote,
         "skip_lines": skip,
-        "null_values": draw(st.sampled_from([[""], ["", "NULL"], ["NULL"], []])),
+        "null_values": draw(NULL_LISTS),
         "quoted_empty": draw(st.sampled_from(["null", "text"])),
         "blank_lines": draw(st.sampled_from(["skip", "reject"])),
         "escape": draw(st.sampled_from([None, quote] if regular else [None, "\\"])),
     }
-    return options, width, (b"\xef\xbb\xbf" if draw(st.integers(0, 4)) == 0 else b"") + data
+    own = [draw(st.none() | NULL_LISTS) for _ in range(width)]
+    return options, own, (b"\xef\xbb\xbf" if draw(st.integers(0, 4)) == 0 else b"") + data
 
 
 @pytest.fixture(scope="module")
@@ -137,10 +142,14 @@ def by_python(data: bytes, format: CsvFormat, width: int) -> tuple[list[tuple[in
             bad.append(first + skipped)
 
 
-def check(session: Session, case: tuple[dict[str, Any], int, bytes], block: int) -> Result | str:
+def check(session: Session, case: Case, block: int) -> Result | str:
     """What came of the file, which all ways agree on."""
-    options, width, data = case
-    declaration = declared(dict.fromkeys(NAMES[:width], "string"), format=options)
+    options, own, data = case
+    columns = {
+        name: {"type": "string"} | ({} if nulls is None else {"null_values": nulls})
+        for name, nulls in zip(NAMES, own, strict=False)
+    }
+    declaration = declared(columns, format=options)
     with small_blocks(block):
         fast = outcome(data, declaration, session, fast=True)
         slow = outcome(data, declaration, session, fast=False)
@@ -150,15 +159,15 @@ def check(session: Session, case: tuple[dict[str, Any], int, bytes], block: int)
     if options["escape"] and b"\\\r\n" in data:
         return slow  # to us an escaped CRLF is one line end, to Python an escaped CR and a line end
     assert isinstance(declaration.source.format, CsvFormat)
-    good, bad = by_python(data, declaration.source.format, width)
+    good, bad = by_python(data, declaration.source.format, len(own))
     # a missing key is ours to reject, not a matter of CSV
     whole = [line for line, column, *_ in slow.rejects if column is None]
     assert whole == sorted(bad)
     assert sorted(slow.lines + [line for line in slow.rejected_lines if line not in whole]) == [n for n, _ in good]
     rows = dict(zip(slow.lines, slow.rows, strict=True))
     for line, fields in good:
-        for mine, theirs in zip(rows.get(line, ()), fields, strict=False):
-            assert mine == theirs or (mine is None and theirs in declaration.source.format.null_values)
+        for mine, theirs, nulls in zip(rows.get(line, ()), fields, own, strict=False):
+            assert mine == theirs or (mine is None and theirs in (options["null_values"] if nulls is None else nulls))
     return slow
 
 
@@ -167,17 +176,13 @@ BLOCKS = st.sampled_from([1, 3, 16, 4096])
 
 @settings(max_examples=60)
 @given(files(regular=True), BLOCKS)
-def test_regular_files_read_the_same_in_every_way(
-    session: Session, case: tuple[dict[str, Any], int, bytes], block: int
-) -> None:
+def test_regular_files_read_the_same_in_every_way(session: Session, case: Case, block: int) -> None:
     check(session, case, block)
 
 
 @settings(max_examples=60)
 @given(files(regular=False), BLOCKS)
-def test_nasty_files_read_the_same_in_every_way(
-    session: Session, case: tuple[dict[str, Any], int, bytes], block: int
-) -> None:
+def test_nasty_files_read_the_same_in_every_way(session: Session, case: Case, block: int) -> None:
     check(session, case, block)
 
 
@@ -190,7 +195,7 @@ def test_files_read_the_same_in_every_way_for_long(session: Session, capsys: pyt
         @seed(number)
         @settings(max_examples=50, database=None)
         @given(st.one_of(files(regular=True), files(regular=False)), BLOCKS)
-        def some_files(case: tuple[dict[str, Any], int, bytes], block: int) -> None:
+        def some_files(case: Case, block: int) -> None:
             found = check(session, case, block)
             tally.files += 1
             tally.records += 0 if isinstance(found, str) else found.counts.read

@@ -34,6 +34,8 @@ def check(condition: str) -> None:
         'year("at") = 2020 and date_trunc(\'day\', "at") is not null',
         "op = 'D' -- a comment",
         "nullif(op, '') is null",
+        "split_part(op, '-', 1) = 'D'",
+        "age(timestamptz '2026-01-01', \"at\") > interval 1 day",
         "true",
     ],
 )
@@ -65,6 +67,7 @@ def test_conditions(condition: str) -> None:
         ("current_setting('home_directory') = ''", "the function current_setting is not allowed"),
         ("random() < 0.5", "the function random is not allowed"),
         ('"at" < now()', "the function now is not allowed"),
+        ('age("at") > interval 1 day', "the function age is not allowed"),
         ("error('x')", "the function error is not allowed"),
         ("max(op) = 'D'", "the function max is not allowed"),
         ("main.lower(op) = 'd'", "the function main.lower is not allowed"),

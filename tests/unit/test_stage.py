@@ -248,3 +248,17 @@ def test_a_column_of_parquet_and_of_json_has_its_own_zone(tmp_path: Path) -> Non
             pa.table({"id": pa.array([1], pa.int32()), "t": pa.array([naive], pa.timestamp("us"))}), session.path
         )
         assert session.stage_file().rows == [(1, noon)]
+
+
+@FORMATS
+def test_a_computed_column_is_not_looked_for_in_a_file(tmp_path: Path, format: str) -> None:
+    """It is NULL before the SQL, and neither missing nor a reject; a file's own column of that name is not declared."""
+    columns = {"id": "string", "v": {"type": "string", "computed": True, "required": True}}
+    script = {"file": "x.sql", "text": "select * from staged"}
+    with staging(tmp_path, declared(columns, format={"type": format}, key=("id", "v"), sql=script)) as session:
+        _columns_file(session.path, format, ["id"])
+        result = session.stage_file()
+        assert (result.rows, result.missing, result.rejects) == ([("1", None)] * 2, (), [])
+        _columns_file(session.path, format, ["id", "v"])
+        with pytest.raises(UnreadableObject, match=r"unknown columns: .* columns='v'"):
+            session.stage_file()

@@ -31,6 +31,7 @@ def stage_all(
             con,
             declaration,
             [ObjectDecision(obj, DAY, Decision.PLANNED, "new") for obj in listed],
+            table=None,
             bookmark=Bookmark(),
             landing=landing,
             folder=folder / "fetched",

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from lakehouse.declaration import CsvFormat, Declaration, PartitionField, parse_declarations
-from lakehouse.declaration.model import Gates
+from lakehouse.declaration.checks import Gates
 from lakehouse.declaration.source import Source
 from lakehouse.errors import DeclarationError, NotAvailable
 from tests.declaration_text import BASE, document
@@ -182,22 +182,16 @@ def test_mistakes_in_the_source(source: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("sql", "x.sql"),
-        ("unknown_columns", "add"),
         ("engine", "spark"),
         ("sources", "[{uri: s3://landing/a/}]"),
-        ("columns", "{id: bigint, t: date, x: {type: string, pii: true}}"),
-        ("columns", "{id: bigint, t: date, x: {type: string, mixed: cast}}"),
-        ("columns", "{id: bigint, t: date, x: {type: string, null_values: ['-']}}"),
         ("source", "{uri: s3://landing/, format: {type: csv}, ready: {objects: 3}}"),
         ("source", "{uri: {secret: aws:landing#uri}, format: {type: csv}}"),
     ],
 )
 def test_fields_of_later_issues(field: str, value: str) -> None:
-    columns = None if field == "columns" else "{id: bigint, n: double, t: timestamptz}"
-    fields = {field: value} if columns is None else {"columns": columns, field: value}
+    columns = "{id: bigint, n: double, t: timestamptz}"
     with pytest.raises(NotAvailable, match="not available yet") as caught:
-        parse(document(**fields))
+        parse(document(columns=columns, **{field: value}))
     assert field in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
 
@@ -217,6 +211,22 @@ def test_rescued_columns_have_a_column_of_their_own() -> None:
     assert [c.name for c in declaration.columns] == [*(c.name for c in parse(document()).columns), "_rescued"]
     (found,) = mistakes(document(unknown_columns="rescue", columns="{id: bigint, t: date, _rescued: string}"))
     assert "columns._rescued: the name belongs to the rescued columns; choose another name" in found
+
+
+def test_added_columns_follow_the_declared_ones_and_change_no_hash() -> None:
+    declaration = parse(document(unknown_columns="add"))
+    names = [c.name for c in declaration.columns]
+    assert (declaration.added, declaration.with_added(())) == ((), declaration)
+    more = declaration.with_added(("b", "a"))
+    assert [c.name for c in more.columns] == [*names, "b", "a"]
+    assert more.added == ("b", "a") and str(more.columns[-1].type) == "string" and not more.columns[-1].required
+    assert more.hash == declaration.hash and more.declared == declaration != more
+    as_read = declaration.as_read
+    assert as_read.rescues and as_read.file_columns == declaration.file_columns
+    assert [c.name for c in as_read.columns] == [*names, "_rescued"]
+    for word in ("reject", "ignore", "rescue"):
+        other = parse(document(unknown_columns=word))
+        assert other.as_read is other and not other.adds
 
 
 def test_mistakes_in_nested_origins() -> None:

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.declaration import find_declaration, load_declarations, parse_declaration_file, validate_all
+from lakehouse.declaration import (
+    find_declaration,
+    load_declarations,
+    parse_declaration_file,
+    parse_declarations,
+    validate_all,
+)
 from lakehouse.errors import ConfigurationError, DeclarationError, UsageError
 from lakehouse.settings import read_settings
 from tests.declaration_text import document
@@ -97,3 +103,63 @@ def test_find(tmp_path: Path) -> None:
 def test_missing_folder(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="does not exist"):
         load_declarations(tmp_path / "absent", {})
+
+
+def sql_beside(tmp_path: Path, name: str, content: bytes | None, **fields: str) -> Path:
+    path = put(tmp_path, "orders", document(sql=name, **fields))
+    if content is not None:
+        (path.parent / "sub").mkdir()
+        (path.parent / name).write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("name", ["orders.sql", "sub/orders.sql"])
+def test_sql_is_read_from_a_file_beside_the_declaration(tmp_path: Path, name: str) -> None:
+    path = sql_beside(tmp_path, name, "\ufeffselect *\nfrom staged\n".encode())
+    (declaration,) = parse_declaration_file(path, {})
+    assert declaration.sql is not None
+    assert (declaration.sql.file, declaration.sql.text) == (name, "select *\nfrom staged\n")
+
+
+def test_the_hash_is_about_the_text_of_the_sql_and_not_its_name(tmp_path: Path) -> None:
+    (without,) = parse_declaration_file(put(tmp_path, "without", document()), {})
+    path = sql_beside(tmp_path, "a.sql", b"select 1")
+    (first,) = parse_declaration_file(path, {})
+    (path.parent / "b.sql").write_bytes(b"select 1")
+    path.write_text(document(sql="b.sql"))
+    (renamed,) = parse_declaration_file(path, {})
+    (path.parent / "b.sql").write_bytes(b"select 2")
+    (other,) = parse_declaration_file(path, {})
+    assert without.hash != first.hash == renamed.hash != other.hash
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("orders.sql", None, "the file 'orders.sql' cannot be read in {folder}: No such file or directory"),
+        ("sub", b"", "the file 'sub' cannot be read in {folder}: Is a directory"),
+        ("orders.sql", b" \n", "the file 'orders.sql' is empty; expected a SELECT over staged"),
+        ("orders.sql", b"select '\0'", "the file 'orders.sql' holds a NUL character; expected a SELECT over staged"),
+        ("orders.sql", b"select '\xff'", "the file 'orders.sql' is not UTF-8; save it as UTF-8"),
+        ("../orders.sql", None, "got '../orders.sql'; expected a file in the folder of the declaration"),
+        ("sub/../orders.sql", None, "got 'sub/../orders.sql'; expected a file in the folder of the declaration"),
+        ("/etc/hostname", None, "got '/etc/hostname'; expected a file in the folder of the declaration"),
+        ("''", None, "got ''; expected a file in the folder of the declaration, such as orders.sql"),
+        ("3", None, "got 3; expected a file in its folder such as orders.sql"),
+        ("{file: a.sql, text: select 1}", None, "got a mapping; expected a file in its folder such as orders.sql"),
+    ],
+)
+def test_sql_that_cannot_be_read(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
+    path = sql_beside(tmp_path, name, None if name == "sub" else content, key="[nope]")
+    if name == "sub":
+        (path.parent / "sub").mkdir()
+    with pytest.raises(DeclarationError) as caught:
+        parse_declaration_file(path, {})
+    of_key, of_sql = caught.value.message.splitlines()
+    assert "key[0]: no column 'nope'" in of_key
+    assert of_sql.startswith(f"{path}:9:8: sql: {message.format(folder=path.parent)}")
+
+
+def test_a_declaration_without_a_file_has_no_sql() -> None:
+    with pytest.raises(DeclarationError, match="9:8: sql: this declaration stands in no file"):
+        parse_declarations(document(sql="orders.sql"), path=Path("attributes"), env={})

@@ -157,6 +157,21 @@ def test_null_words_count_where_they_are_not_quoted(stage: Stage) -> None:
     assert [v for _, v in stage(data, format={"null_values": []}).rows] == ["NULL", "", "", "N/A", "\\N", "NULL"]
 
 
+def test_a_column_has_null_words_of_its_own(stage: Stage) -> None:
+    # R07, R11: NA is a country, and no number
+    columns = {
+        "id": "int",
+        "country": {"type": "string", "null_values": []},
+        "n": {"type": "int", "null_values": ["NA", ""]},
+        "v": "string",
+    }
+    data = b'id,v,n,country\n1,NA,NA,NA\n2,-,,\n3,"-","5",""\n4,x,-,"NA"\n'
+    for lines in (data, data.replace(b"\n", b"\r")):
+        result = stage(lines, columns, format={"null_values": ["-"]})
+        assert result.rows == [(1, "NA", None, "NA"), (2, "", None, None), (3, "", 5, "-")]
+        assert [(line, column) for line, column, *_ in result.rejects] == [(5, "n")]
+
+
 def test_blanks_alone_are_no_number(stage: Stage) -> None:
     assert stage(b"id,n\n1,  \n", {"id": "int", "n": "int"}).rows == [(1, None)]
     assert stage(b"id,n\n1,  \n", {"id": "int", "n": "int"}, format={"null_values": ["x"]}).rejected_lines == [2]

@@ -195,6 +195,36 @@ def test_words_for_null_inside_nested_values_are_none_in_a_key(stage: Stage) -> 
     assert result.rows == [(1, {"N/A": [None, None, None, 5], "": None}, None)]
 
 
+def test_a_column_has_null_words_of_its_own(stage: Stage) -> None:
+    # R07: NA is a country where no word means NULL
+    columns = {
+        "id": "int",
+        "country": {"type": "string", "null_values": []},
+        "n": {"type": "int", "null_values": ["?"]},
+        "s": {"type": "struct<a: string>", "null_values": ["none"]},
+        "v": "string",
+    }
+    data = (
+        b'{"id": 1, "country": "NA", "n": "?", "s": "none", "v": "NA"}\n'
+        b'{"id": 2, "country": "", "n": 7, "s": {"a": "none"}, "v": "none"}\n'
+        b'{"id": 3, "n": "NA", "s": {"a": "NA"}}\n'
+    )
+    result = stage(data, columns, format={"null_values": ["NA"]})
+    assert result.rows == [(1, "NA", None, None, None), (2, "", 7, {"a": None}, "none")]
+    assert result.rejected_lines == [3]
+    plain = {name: kind for name, kind in columns.items() if name != "s"}
+    data = b'{"id": 1, "country": "NA", "n": "?", "v": "NA"}\n'
+    assert stage(data, plain, format={"null_values": ["NA"]}).rows == [(1, "NA", None, None)]
+
+
+@pytest.mark.parametrize("nulls", [1, 10])
+def test_nulls_beside_a_struct_change_nothing(stage: Stage, nulls: int) -> None:
+    # R25
+    lines = [b'{"id": 0, "t": {"one": 1}}', *(b'{"id": %d, "t": null}' % (i + 1) for i in range(nulls))]
+    rows = stage(b"\n".join(lines), {"id": "int", "t": "struct<one: bigint>"}).rows
+    assert rows == [(0, {"one": 1}), *((i + 1, None) for i in range(nulls))]
+
+
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
     with duckdb.connect(config={"threads": 1}) as con:

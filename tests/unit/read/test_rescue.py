@@ -16,8 +16,10 @@ import pytest
 from pyarrow import orc
 
 from lakehouse.errors import UnreadableObject
+from lakehouse.naming import quote_name
 from lakehouse.read import csv as csv_reader
-from tests.staging_values import Result, Staging, declared
+from lakehouse.stage import brought_names, spread_rescued
+from tests.staging_values import URI, Result, Staging, declared
 
 Stage = Callable[..., Result]
 Records = Sequence[Mapping[str, str | None]]
@@ -150,4 +152,40 @@ def test_a_text_that_no_column_holds_is_a_reject(tmp_path: Path) -> None:
         assert [(line, column, reason) for line, column, reason, _ in result.rejects] == [
             (1, "_rescued", "_rescued: half a surrogate pair in the text"),
             (3, "_rescued", "_rescued: a value nested too deeply"),
+        ]
+
+
+def test_added_columns_hold_what_is_rescued(tmp_path: Path) -> None:
+    """`unknown_columns: add` reads as `rescue` does, and spreads the map: in every format, under any name."""
+    records: Records = [
+        {"id": "a", "v": "x", "new": "007", "it's": "1"},
+        {"id": "b", "v": None, "new": None, "it's": "2"},
+        {"id": "c", "v": None, "new": None, "it's": None},
+    ]
+    for format, write in WRITERS.values():
+        written = records
+        if format["type"] in ("xml", "avro"):  # where no name has quotes
+            written = [{name.replace("'", ""): text for name, text in record.items()} for record in records]
+        added = [*written[0]][2:]
+        with duckdb.connect() as con:
+            declaration = declared(format=format, unknown_columns="add")
+            staging = Staging(con, tmp_path, declaration.as_read)
+            staging.stage(write(written))
+            ((uri, names),) = brought_names(con).items()
+            assert uri == URI and sorted(names) == sorted(added)
+            spread_rescued(con, [*added, "before"], filled=names)
+            listed = ", ".join(map(quote_name, ("id", "v", *added, "before")))
+            found = con.execute(f"select {listed} from staged order by _source_line").fetchall()
+            assert found == [(*record.values(), None) for record in written], format
+            assert "_rescued" not in [name for name, *_ in con.execute("describe staged").fetchall()]
+
+
+def test_known_columns_are_there_also_where_nothing_is_rescued(tmp_path: Path) -> None:
+    with duckdb.connect() as con:
+        staging = Staging(con, tmp_path, declared(unknown_columns="add").as_read)
+        staging.stage(b"id,v,new\na,x,\n")
+        assert brought_names(con) == {}
+        spread_rescued(con, ["before"], filled=())
+        assert con.execute("select * exclude (_source_mtime, _source_date) from staged").fetchall() == [
+            ("a", "x", URI, 2, 1, None)
         ]

@@ -77,6 +77,12 @@ def test_the_text_beside_attributes(stage: Stage) -> None:
     ]
 
 
+def test_a_column_has_null_words_of_its_own(stage: Stage) -> None:
+    columns = {"id": "int", "v": {"type": "string", "null_values": ["-"]}, "w": "string"}
+    data = b"<all><r><id>1</id><v>-</v><w>-</w></r><r><id>2</id><v/><w/></r></all>"
+    assert stage(data, columns).rows == [(1, None, "-"), (2, "", None)]
+
+
 def test_nil_is_no_value(stage: Stage) -> None:
     namespace = b'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
     data = (
