@@ -12,8 +12,10 @@ from functools import partial
 
 from benchmarks.counting import ALLOWED
 from benchmarks.peers import DUCKDB, PYICEBERG, SPARK_READ
+from benchmarks.reading.sides import BOTO3, LANDED, LOCAL, OBSTORE, SNIFFED, TEXTS, TYPES, memory_of
 from benchmarks.result import OURS, Result
 from benchmarks.workload import FULL_ROWS, TENTH_ROWS, cases
+from lakehouse.units import parse_bytes
 
 FIRST, AGAIN, NOTHING = "first load", "again, mode full", "nothing unseen"
 _GIB = 1 << 30
@@ -70,6 +72,9 @@ def claims(result: Result, others: Mapping[str, Result]) -> tuple[Claim, ...]:
         "composite": _composite,
         "growth": partial(_growth, must=2.0, aim=1.3),
         "growth-random": _growth,
+        "read-csv": _read_csv,
+        "small-files": _small_files,
+        "big-csv": _big_csv,
     }[result.workload](result)
 
 
@@ -124,6 +129,34 @@ def _growth(result: Result, *, must: float | None = None, aim: float | None = No
     small, *_, large = cases(result.workload, result.rows)
     ratio = result.ratio(large, small)
     return (Claim(result.workload, f"{large} / {small}", ratio, "×", must, aim, binding=_large(result)),)
+
+
+def _read_csv(result: Result) -> tuple[Claim, ...]:
+    full = result.rows >= FULL_ROWS
+    beside = [
+        Claim(result.workload, f"local file / {peer}", result.ratio(LOCAL, peer), "×", 2.0, 1.5, binding=full)
+        for peer in (TEXTS, TYPES, SNIFFED)
+    ]
+    return *beside, Claim(result.workload, "file on S3 / local file", result.ratio(LANDED, LOCAL), "×")
+
+
+def _small_files(result: Result) -> tuple[Claim, ...]:
+    full = result.rows >= FULL_ROWS
+    slower = result.ratio(BOTO3, LANDED)
+    ours, bare = (result.seconds_behind_listing(who) for who in (LANDED, OBSTORE))
+    times = None if ours is None or bare is None else ours / bare
+    return (
+        Claim(result.workload, f"{BOTO3} / ours", slower, "×", 5.0, 10.0, at_least=True, binding=full),
+        Claim(result.workload, f"ours / {OBSTORE}, listing apart", times, "×", 2.0, 1.5, binding=full),
+    )
+
+
+def _big_csv(result: Result) -> tuple[Claim, ...]:
+    rss = max(run.rss_bytes for run in result.runs[OURS]) / _GIB
+    memory = memory_of(result.rows)
+    must = parse_bytes(memory) / _GIB + 1
+    what = f"peak resident memory with LAKEHOUSE_MEMORY={memory}"
+    return (Claim(result.workload, what, rss, "GiB", must, binding=_large(result)),)
 
 
 def _large(result: Result) -> bool:

@@ -48,6 +48,11 @@ class Result:
         """Median seconds of the work; None if it did not run."""
         return median(run.seconds for run in self.runs[who]) if self.runs.get(who) else None
 
+    def seconds_behind_listing(self, who: str) -> float | None:
+        """Median seconds of the work that follows the listing; None if it did not run."""
+        runs = self.runs.get(who)
+        return median(run.seconds - run.details["seconds"]["plan"] for run in runs) if runs else None
+
     def ratio(self, over: str, under: str) -> float | None:
         """Median seconds of one through those of another; None if either did not run."""
         a, b = self.seconds(over), self.seconds(under)

@@ -23,10 +23,11 @@ from benchmarks.claims import Claim, claims
 from benchmarks.machine import facts
 from benchmarks.measure import Job, Measured, Repeats, jobs, measure_target, result_of
 from benchmarks.peers import KINDS, Environment, PeerMissing, environment
+from benchmarks.reading.measure import measure_reading
 from benchmarks.report import show, show_claims, write
 from benchmarks.result import Result
 from benchmarks.scenario import PartFailed, Stage, running_stack
-from benchmarks.workload import FULL_ROWS, TENTH_ROWS, WORKLOADS, Case, Target, needed
+from benchmarks.workload import FULL_ROWS, MERGING, READING, TENTH_ROWS, WORKLOADS, Case, Target, needed
 
 RESULTS = Path(__file__).parent / "results"
 _WIDTH = 120  # of output that goes to a file
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = options.rows or (FULL_ROWS if options.full else TENTH_ROWS)
     repeats = Repeats(options.repeat or (5 if options.full else 3), options.peer_repeat)
     workloads = needed(tuple(options.workloads))
-    targets = jobs(workloads, rows, options.peers)
+    targets = jobs([name for name in workloads if name in MERGING], rows, options.peers)
     environments, skipped = _environments(targets, console)
     measured: dict[Case, Measured] = {}
     results: dict[str, Result] = {}
@@ -51,12 +52,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
             except PartFailed as error:  # what the other targets have to say is worth having all the same
                 console.print(str(error), style="red", markup=False, highlight=False)
                 failed = True
-            for name in [name for name in workloads if name not in results]:
+            for name in [name for name in workloads if name in MERGING and name not in results]:
                 if result := result_of(name, rows, measured, skipped=skipped):
                     results[name] = result
                     found = claims(result, results)
                     told += found
                     _tell(console, result, found, folder=options.results, record=options.record)
+        for name in [name for name in workloads if name in READING]:
+            try:
+                results[name] = _measure_reading(Path(folder), name, rows, repeats, console)
+            except PartFailed as error:
+                console.print(str(error), style="red", markup=False, highlight=False)
+                failed = True
+                continue
+            found = claims(results[name], results)
+            told += found
+            _tell(console, results[name], found, folder=options.results, record=options.record)
     for name in workloads:
         if name not in results:
             console.print(f"not measured: {name}", style="red", highlight=False)
@@ -80,6 +91,17 @@ def _measure(
             stage = Stage(target, own, env)
             say = status.update if console.is_terminal else partial(console.print, highlight=False)
             return measure_target(stage, todo, repeats=repeats, environments=environments, say=say)
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+
+
+def _measure_reading(folder: Path, name: str, rows: int, repeats: Repeats, console: Console) -> Result:
+    """Measure a workload of READING, on a stack of its own as well."""
+    own = folder / name
+    try:
+        with console.status(name) as status, running_stack(own) as env:
+            say = status.update if console.is_terminal else partial(console.print, highlight=False)
+            return measure_reading(name, rows, own, env, repeats=repeats, say=say)
     finally:
         shutil.rmtree(own, ignore_errors=True)
 

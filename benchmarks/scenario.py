@@ -174,7 +174,7 @@ def time_ours(stage: Stage, case: Case, variables: Mapping[str, str], *options: 
     receipt = stage.path("receipt")
     receipt.write_text(json.dumps(result["receipt"]))
     checked = _check(stage, case, variables)
-    return _run(result, process_seconds, checked=checked)
+    return run_of(result, process_seconds, checked=checked)
 
 
 def time_again(stage: Stage, case: Case, variables: Mapping[str, str]) -> Run:
@@ -184,14 +184,14 @@ def time_again(stage: Stage, case: Case, variables: Mapping[str, str]) -> Run:
     again = stage.path("again")
     again.write_text(json.dumps(result["receipt"]))
     checked = _check(stage, case, variables, "--again", again)
-    return _run(result, process_seconds, checked=checked)
+    return run_of(result, process_seconds, checked=checked)
 
 
 def time_nothing(stage: Stage, case: Case, variables: Mapping[str, str]) -> Run:
     """After `time_ours`: a load that finds nothing unseen. Raises PartFailed if it did anything."""
     result, process_seconds = stage.call("ours", case.table, "rest", variables=variables)
     _expect_nothing(result["receipt"])
-    return _run(result, process_seconds)
+    return run_of(result, process_seconds)
 
 
 def count_requests(stage: Stage, case: Case, variables: Mapping[str, str]) -> dict[str, int]:
@@ -210,7 +210,7 @@ def time_peer(stage: Stage, case: Case, peer: Peer, environment: Environment) ->
     os.sync()
     result, process_seconds = stage.call(peer.module, *arguments, python=environment.python, variables=variables)
     checked, _ = stage.call("checker", "peer", table, stage.dataset(case).root)
-    return _run(result, process_seconds, checked=checked)
+    return run_of(result, process_seconds, checked=checked)
 
 
 def time_floor(stage: Stage, case: Case) -> Mapping[str, float]:
@@ -256,7 +256,8 @@ def _expect_nothing(receipt: Mapping[str, Any]) -> None:
         raise PartFailed(f"a load of nothing unseen did something: {receipt}")
 
 
-def _run(result: Mapping[str, Any], process_seconds: float, *, checked: Mapping[str, Any] | None = None) -> Run:
+def run_of(result: Mapping[str, Any], process_seconds: float, *, checked: Mapping[str, Any] | None = None) -> Run:
+    """What a part printed, as a run."""
     receipt = result.get("receipt", {})
     return Run(
         seconds=result["seconds"],

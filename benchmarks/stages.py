@@ -18,7 +18,7 @@ from rich.console import Console
 
 from benchmarks.report import show_steps
 from benchmarks.scenario import Stage, fill_ours, land_batch, land_target, running_stack, start_over, time_ours
-from benchmarks.workload import TENTH_ROWS, WORKLOADS, cases
+from benchmarks.workload import MERGING, TENTH_ROWS, cases
 
 MOST_LINES = 45
 
@@ -26,7 +26,7 @@ MOST_LINES = 45
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stages", description=__doc__)
     parser.add_argument("--rows", type=int, default=TENTH_ROWS, help="rows of the usual target")
-    parser.add_argument("--workload", choices=WORKLOADS, default="daily", help="its last case is loaded")
+    parser.add_argument("--workload", choices=MERGING, default="daily", help="its last case is loaded")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--cpu", action="store_true", help="CPU seconds of each step, all threads")
     parser.add_argument("--profile", action="store_true", help="also print where one more load spends its time")

@@ -41,7 +41,7 @@ SHAPES = {
 
 FULL_ROWS = 10_000_000
 TENTH_ROWS = FULL_ROWS // 10
-WORKLOADS = (
+MERGING = (
     "daily",
     "scatter",
     "scatter-late",
@@ -53,6 +53,8 @@ WORKLOADS = (
     "growth",
     "growth-random",
 )
+READING = ("read-csv", "small-files", "big-csv")
+WORKLOADS = (*MERGING, *READING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,7 @@ def daily(rows: int, target_rows: int | None = None, *, shape: str = "orders") -
 
 
 def cases(workload: str, rows: int) -> dict[str, Case]:
-    """The cases of a workload of WORKLOADS by their label; `rows` is the size of the usual target."""
+    """The cases of a workload of MERGING by their label; `rows` is the size of the usual target."""
     if workload == "scatter":
         return {"load": Case(Target("orders", rows), Batch(new=0, step=1000, all_days=True))}
     if workload == "scatter-late":

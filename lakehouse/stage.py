@@ -29,10 +29,10 @@ from lakehouse.read.avro import read_avro
 from lakehouse.read.casts import CastRules
 from lakehouse.read.cells import rules_of
 from lakehouse.read.csv import read_csv
-from lakehouse.read.csv_group import SmallFile, look, stage_group
+from lakehouse.read.csv_group import Head, SmallFile, look, stage_group
 from lakehouse.read.json_document import read_json
 from lakehouse.read.jsonl import read_jsonl
-from lakehouse.read.local_file import refuse_foreign
+from lakehouse.read.local_file import HEAD, TAIL, compression_in, ends_of, refuse_foreign
 from lakehouse.read.orc import read_orc
 from lakehouse.read.parquet import read_parquet
 from lakehouse.read.plain import make_plain
@@ -117,6 +117,12 @@ def make_object_plain(path: Path, *, item: ObjectDecision, declaration: Declarat
     make_plain(path, uri=item.object.uri, encoding=getattr(format, "encoding", None))
 
 
+def is_plain(data: bytes, declaration: Declaration) -> bool:
+    """Whether the content of an object is plain as it is."""
+    encoding = getattr(declaration.source.format, "encoding", None)
+    return bool(data) and compression_in(data[:HEAD]) is None and encoding in (None, "utf-8")
+
+
 def stage_object(
     con: duckdb.DuckDBPyConnection, *, path: Path, item: ObjectDecision, declaration: Declaration
 ) -> StagedObject:
@@ -125,7 +131,7 @@ def stage_object(
     Raises UnreadableObject if it cannot be read as declared; nothing of it stays then.
     """
     format = declaration.source.format
-    sink = _open(con, path, item=item, declaration=declaration)
+    sink = _open(con, ends_of(path), item=item, declaration=declaration)
     match format:
         case CsvFormat():
             missing = read_csv(sink, path, format)
@@ -145,34 +151,59 @@ def stage_object(
 
 
 def stage_small_objects(
-    con: duckdb.DuckDBPyConnection, *, objects: Sequence[tuple[ObjectDecision, Path]], declaration: Declaration
+    con: duckdb.DuckDBPyConnection,
+    *,
+    objects: Sequence[tuple[ObjectDecision, bytes]],
+    declaration: Declaration,
+    folder: Path,
 ) -> list[StagedObject | UnreadableObject]:
-    """Stage several objects, each as `stage_object` would, with fewer statements; what came of each, in order.
-
-    Their bytes are in memory all at once. The folder of the first one has room for a copy of them.
+    """Stage several objects whose plain content is in memory, each as `stage_object` would, with fewer statements; what
+    came of each, in order. `folder` has room for another copy of them.
     """
     results: dict[str, StagedObject | UnreadableObject] = {}
     if isinstance(declaration.source.format, CsvFormat) and len(objects) > 1:
-        small: list[SmallFile] = []
-        for item, path in objects:
-            try:
-                found = look(_open(con, path, item=item, declaration=declaration), path)
-            except UnreadableObject as error:
-                results[item.object.uri] = error
-                continue
-            small += [found] if found else []
-        for file in stage_group(con, small, objects[0][1].parent):
-            results[file.sink.uri] = StagedObject(RowCounts(read=file.records, staged=file.records), file.missing)
-    for item, path in objects:
+        results = _stage_together(con, objects, declaration, folder)
+    for item, data in objects:
         if item.object.uri not in results:
+            path = folder / "small-object"
+            path.write_bytes(data)
             try:
                 results[item.object.uri] = stage_object(con, path=path, item=item, declaration=declaration)
             except UnreadableObject as error:
                 results[item.object.uri] = error
+            finally:
+                path.unlink()
     return [results[item.object.uri] for item, _ in objects]
 
 
-def _open(con: duckdb.DuckDBPyConnection, path: Path, *, item: ObjectDecision, declaration: Declaration) -> Sink:
+def _stage_together(
+    con: duckdb.DuckDBPyConnection,
+    objects: Sequence[tuple[ObjectDecision, bytes]],
+    declaration: Declaration,
+    folder: Path,
+) -> dict[str, StagedObject | UnreadableObject]:
+    """What came of the objects that need not be read one by one, by URI."""
+    results: dict[str, StagedObject | UnreadableObject] = {}
+    small: list[SmallFile] = []
+    heads: list[Head] = []
+    for item, data in objects:
+        try:
+            sink = _open(con, (data[:HEAD], data[-TAIL:]), item=item, declaration=declaration)
+        except UnreadableObject as error:
+            results[item.object.uri] = error
+            continue
+        found = look(sink, data, heads, folder)
+        small += [found] if found else []
+    for grouped in stage_group(con, small, folder):
+        staged = grouped.records - grouped.rejected
+        rows = RowCounts(read=grouped.records, rejected=grouped.rejected, staged=staged)
+        results[grouped.file.sink.uri] = StagedObject(rows, grouped.file.head.missing)
+    return results
+
+
+def _open(
+    con: duckdb.DuckDBPyConnection, ends: tuple[bytes, bytes], *, item: ObjectDecision, declaration: Declaration
+) -> Sink:
     format = declaration.source.format
-    refuse_foreign(path, uri=item.object.uri, format_name=format.type)
+    refuse_foreign(*ends, uri=item.object.uri, format_name=format.type)
     return Sink(con, item=item, declaration=declaration, rules=rules_of(format, CastRules()))

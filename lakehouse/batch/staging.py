@@ -29,6 +29,7 @@ from lakehouse.stage import (
     brought_names,
     create_staging,
     drop_objects,
+    is_plain,
     make_object_plain,
     spread_rescued,
     stage_object,
@@ -43,7 +44,7 @@ SMALL = 256 << 10
 """Bytes of the largest object that waits for others."""
 TOGETHER = 8 << 20
 """Bytes of the objects that are staged together, which are in memory at once."""
-MOST_TOGETHER = 200
+MOST_TOGETHER = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +78,11 @@ def stage_objects(
 ) -> Staged:
     """Fill `staged` and `rejects` and say what became of every object. `table` is the target as it is now."""
     create_staging(con, declaration.as_read)
-    stager = _Stager(con, declaration.as_read, bookmark=bookmark, now=now)
+    stager = _Stager(con, declaration.as_read, folder, bookmark=bookmark, now=now)
     changed: list[str] = []
     failed: list[tuple[ObjectDecision, str]] = []
     report = _Reporter(objects, services, watch)
-    with closing(fetch_all(landing, [o.object for o in objects], folder)) as fetched:
+    with closing(fetch_all(landing, [o.object for o in objects], folder, small=SMALL)) as fetched:
         for item in objects:
             with watch.step("read"):
                 _, local = next(fetched)
@@ -126,52 +127,75 @@ def spread_added(
 
 
 class _Stager:
-    """Stages objects in order; small ones wait, under a name of their own, until there are enough for one go."""
+    """Stages objects in order; small ones wait in memory until there are enough for one go."""
 
     def __init__(
-        self, con: duckdb.DuckDBPyConnection, declaration: Declaration, *, bookmark: Bookmark, now: datetime
+        self,
+        con: duckdb.DuckDBPyConnection,
+        declaration: Declaration,
+        folder: Path,
+        *,
+        bookmark: Bookmark,
+        now: datetime,
     ) -> None:
         self.outcomes: list[ObjectOutcome] = []
         self.warnings: dict[str, str] = {}
         self.rows_read = 0
-        self._con, self._declaration = con, declaration
+        self._con, self._declaration, self._folder = con, declaration, folder
         self._bookmark, self._now = bookmark, now
-        self._waiting: list[tuple[ObjectDecision, Path]] = []
+        self._waiting: list[tuple[ObjectDecision, bytes]] = []
         self._bytes = 0
 
-    def take(self, item: ObjectDecision, local: Path | LakehouseError) -> None:
+    def take(self, item: ObjectDecision, local: Path | bytes | LakehouseError) -> None:
         """Stage the object now or with the next ones. Its local copy is used up."""
-        if isinstance(local, Path):
-            try:
-                make_object_plain(local, item=item, declaration=self._declaration)
-            except UnreadableObject as error:
-                local.unlink(missing_ok=True)
-                local = error
-        size = local.stat().st_size if isinstance(local, Path) else 0
-        if isinstance(local, Path) and size <= SMALL:
-            self._waiting.append((item, local.rename(local.with_name(f"{local.name}-waiting"))))
-            self._bytes += size
+        try:
+            plain = self._plain(item, local)
+        except UnreadableObject as error:
+            self.finish()
+            self._tell(item, error)
+            return
+        if isinstance(plain, bytes):
+            self._waiting.append((item, plain))
+            self._bytes += len(plain)
             if self._bytes >= TOGETHER or len(self._waiting) >= MOST_TOGETHER:
                 self.finish()
             return
         self.finish()
         try:
-            if isinstance(local, LakehouseError):
-                raise local
-            self._tell(item, stage_object(self._con, path=local, item=item, declaration=self._declaration))
+            self._tell(item, stage_object(self._con, path=plain, item=item, declaration=self._declaration))
         except UnreadableObject as error:
             self._tell(item, error)
         finally:
-            if isinstance(local, Path):
-                local.unlink(missing_ok=True)
+            plain.unlink(missing_ok=True)
+
+    def _plain(self, item: ObjectDecision, local: Path | bytes | LakehouseError) -> Path | bytes:
+        """The plain content of an object, in memory if it is small. Raises UnreadableObject."""
+        if isinstance(local, LakehouseError):
+            raise local
+        if isinstance(local, bytes):
+            if is_plain(local, self._declaration):
+                return local
+            path = self._folder / "packed-object"
+            path.write_bytes(local)
+            local = path
+        try:
+            make_object_plain(local, item=item, declaration=self._declaration)
+            if local.stat().st_size > SMALL:
+                return local
+            data = local.read_bytes()
+        except UnreadableObject:
+            local.unlink(missing_ok=True)
+            raise
+        local.unlink()
+        return data
 
     def finish(self) -> None:
         """Stage what waits."""
         waiting, self._waiting, self._bytes = self._waiting, [], 0
-        for (item, path), staged in zip(
-            waiting, stage_small_objects(self._con, objects=waiting, declaration=self._declaration), strict=True
-        ):
-            path.unlink(missing_ok=True)
+        if not waiting:
+            return
+        results = stage_small_objects(self._con, objects=waiting, declaration=self._declaration, folder=self._folder)
+        for (item, _), staged in zip(waiting, results, strict=True):
             self._tell(item, staged)
 
     def refuse(self, refused: Mapping[str, str]) -> None:

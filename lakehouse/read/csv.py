@@ -78,9 +78,7 @@ def read_csv(sink: Sink, path: Path, format: CsvFormat) -> tuple[str, ...]:
             path, format.trailer, dialect=dialect_of(format), declaration=sink.declaration, uri=sink.uri
         )
     file = open_header(sink, path, format)
-    hidden = hidden_columns(sink.declaration)
-    shown = frozenset(position for name, position in file.found.items() if name not in hidden)
-    sink.mask_with(partial(masked_csv, dialect=file.dialect, shown=shown))
+    mask_records(sink, file)
     missing = missing_columns(file.found, names=file.names, declaration=sink.declaration, uri=sink.uri)
     regular = survey_file(file) if file.simple_header else None
     if regular is None or not _read_fast(sink, file, regular):
@@ -92,6 +90,13 @@ def read_csv(sink: Sink, path: Path, format: CsvFormat) -> tuple[str, ...]:
             f"the trailer counts other records than there are: uri={sink.uri} trailer={counted} records={records}"
         )
     return missing
+
+
+def mask_records(sink: Sink, file: CsvFile) -> None:
+    """Let the sink show of rejected records what may be shown of them."""
+    hidden = hidden_columns(sink.declaration)
+    shown = frozenset(position for name, position in file.found.items() if name not in hidden)
+    sink.mask_with(partial(masked_csv, dialect=file.dialect, shown=shown))
 
 
 def open_header(sink: Sink, path: Path, format: CsvFormat) -> CsvFile:

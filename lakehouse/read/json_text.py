@@ -44,7 +44,8 @@ def parse_object(raw: bytes) -> dict[str, Any]:
 def parse_text(raw: bytes) -> str | None:
     """The JSON text that the bytes hold; None if they hold none."""
     try:
-        found = json.loads(raw)
+        # of bytes, json would guess the encoding
+        found = json.loads(raw.decode())
     except ValueError:
         return None
     return found if isinstance(found, str) else None

@@ -13,6 +13,8 @@ from typing import BinaryIO, Literal, TypeAlias
 from lakehouse.errors import UnreadableObject
 
 Compression: TypeAlias = Literal["gzip", "zstd", "bz2"]
+HEAD, TAIL = 8, 4
+"""Bytes at the ends of a file that say what it is."""
 BOM = b"\xef\xbb\xbf"
 _COMPRESSED: tuple[tuple[bytes, Compression], ...] = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"))
 _ZSTD_SKIPPED = b"\x2a\x4d\x18"  # behind one byte of 0x50 to 0x5f: a frame to be skipped, as parallel writers begin
@@ -32,10 +34,11 @@ _TYPED = {"parquet": b"PAR1", "orc": b"ORC", "avro": b"Obj\x01"}
 def compression_of(path: Path) -> Compression | None:
     """How the content is compressed, by the name that Arrow has for it; None if it is not, or by something else."""
     with path.open("rb") as file:
-        return _compression(file.read(8))
+        return compression_in(file.read(HEAD))
 
 
-def _compression(head: bytes) -> Compression | None:
+def compression_in(head: bytes) -> Compression | None:
+    """The same of content that begins like this."""
     if head.startswith(_BZIP2) and head[4:8] in _BZIP2_BLOCKS:
         return "bz2"
     if head[1:4] == _ZSTD_SKIPPED and 0x50 <= head[0] <= 0x5F:
@@ -43,13 +46,17 @@ def _compression(head: bytes) -> Compression | None:
     return next((name for magic, name in _COMPRESSED if head.startswith(magic)), None)
 
 
-def refuse_foreign(path: Path, *, uri: str, format_name: str) -> None:
-    """Raise UnreadableObject if the unpacked file is in another encoding or of another format than declared."""
+def ends_of(path: Path) -> tuple[bytes, bytes]:
+    """The first and the last bytes of a file, by which `refuse_foreign` knows it."""
     with path.open("rb") as file:
-        head = file.read(8)
-        file.seek(max(0, path.stat().st_size - 4), os.SEEK_SET)
-        tail = file.read(4)
-    if compression := _compression(head):
+        head = file.read(HEAD)
+        file.seek(max(0, path.stat().st_size - TAIL), os.SEEK_SET)
+        return head, file.read(TAIL)
+
+
+def refuse_foreign(head: bytes, tail: bytes, *, uri: str, format_name: str) -> None:
+    """Raise UnreadableObject if the unpacked file is in another encoding or of another format than declared."""
+    if compression := compression_in(head):
         raise UnreadableObject(f"the file is compressed more than once: uri={uri} content={compression}")
     if found := next((name for magic, name in _FOREIGN if head.startswith(magic)), None):
         raise UnreadableObject(f"files of {found} are not read: uri={uri}; compress with gzip, zstd or bzip2")

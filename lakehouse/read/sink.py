@@ -209,7 +209,7 @@ class Sink:
             rows = self._reject_suspects(rows, cells, width, suspects)
         if not rows:
             return
-        self.add(_BATCH, cells, batch=_arrow(rows, width=width, raws=()))
+        self.add(_BATCH, cells, batch=as_table(rows, width=width, raws=()))
         if flagged := set(self.flagged_lines(limit=len(rows))):
             bad = [row for row in rows if row.line in flagged]
             self._reject_rows(bad, cells, width, self.columns_without_value())
@@ -223,7 +223,7 @@ class Sink:
             self.con,
             f"SELECT line FROM {projection.typed} WHERE {projection.bad}",
             {},
-            lakehouse_read_batch=_arrow(rows, width=width, raws=()),
+            lakehouse_read_batch=as_table(rows, width=width, raws=()),
         )
         lines = {line for (line,) in found}
         if lines:
@@ -233,10 +233,11 @@ class Sink:
     def _reject_rows(
         self, rows: Sequence[SourceRow], cells: Mapping[str, Cell], width: int, suspects: Collection[str]
     ) -> None:
-        raws = [readable(self._shown(row)) for row in rows]
-        self.reject(_BATCH, cells, batch=_arrow(rows, width=width, raws=raws), suspects=suspects)
+        raws = [readable(self.shown(row)) for row in rows]
+        self.reject(_BATCH, cells, batch=as_table(rows, width=width, raws=raws), suspects=suspects)
 
-    def _shown(self, row: SourceRow) -> bytes:
+    def shown(self, row: SourceRow) -> bytes:
+        """What a reject shows of the row's text."""
         if not self._hides:
             return row.raw
         # a record that is condemned was not taken apart, or nobody knows which of its fields is which
@@ -296,7 +297,8 @@ def readable(raw: bytes) -> str:
     return raw.decode("utf-8", "backslashreplace").replace("\0", "\\x00")
 
 
-def _arrow(rows: Sequence[SourceRow], *, width: int, raws: Sequence[str]) -> pa.Table:
+def as_table(rows: Sequence[SourceRow], *, width: int, raws: Sequence[str]) -> pa.Table:
+    """The rows as an Arrow table with the columns of a Relation with problems: `c0`, `c1`, … and, if given, `raw`."""
     nothing = (None,) * width
     texts = [row.texts or nothing for row in rows]
     columns: dict[str, pa.Array[Any]] = {

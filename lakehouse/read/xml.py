@@ -151,6 +151,9 @@ class _Document:
         self._head, self._head_at = head, start
         self._offset += len(self._chunk)
         self._chunk = chunk
+        if b"\0" in chunk:
+            # by such bytes expat would take the document for UTF-16, whatever it is told
+            self._fail(self._parser.CurrentLineNumber, "a NUL, which no UTF-8 document has; declare its encoding")
         self._parse(chunk, last=False)
 
     def finish(self) -> None:
@@ -238,6 +241,9 @@ class _Document:
                 found |= {n: _free(e) for n, e in element.children.items() if n not in self._types}
         except _Misfit as misfit:
             self._rows.condemn(self._line, raw, str(misfit))
+            return
+        except RecursionError:
+            self._rows.condemn(self._line, raw, "elements nested too deeply")
             return
         self._rows.add(self._line, raw, found)
 

@@ -35,6 +35,9 @@ class Storage(Protocol):
         cannot be sent over HTTP.
         """
 
+    def fetch_bytes(self, obj: LandingObject) -> bytes:
+        """The bytes of exactly the listed version; raises as `fetch` does."""
+
     def read(self, key: str) -> bytes | None:
         """The object's bytes, None if there is none."""
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from lakehouse.errors import ConfigurationError, ObjectChanged
 from lakehouse.model import LandingObject
@@ -50,12 +51,22 @@ class LocalStorage:
                 yield LandingObject(self.uri(key), _etag(status), status.st_size, modified)
 
     def fetch(self, obj: LandingObject, target: Path) -> None:
+        with self._listed(obj) as file, target.open("wb") as copy:
+            shutil.copyfileobj(file, copy)
+
+    def fetch_bytes(self, obj: LandingObject) -> bytes:
+        with self._listed(obj) as file:
+            return file.read()
+
+    @contextmanager
+    def _listed(self, obj: LandingObject) -> Iterator[BinaryIO]:
+        """The open file of an object, which must be the listed version before and after."""
         source = self._path(self.key(obj.uri))
         if not source.is_file():
             raise ObjectChanged(f"the object was deleted since it was listed: uri={obj.uri}", uri=obj.uri)
-        with _explained("read", source), source.open("rb") as file, target.open("wb") as copy:
+        with _explained("read", source), source.open("rb") as file:
             before = _etag(os.fstat(file.fileno()))
-            shutil.copyfileobj(file, copy)
+            yield file
             if not before == _etag(os.fstat(file.fileno())) == obj.etag:
                 raise ObjectChanged(f"the object was overwritten since it was listed: uri={obj.uri}", uri=obj.uri)
 

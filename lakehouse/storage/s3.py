@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -78,9 +78,25 @@ class S3Storage:
             raise self._explained(error, "list", prefix) from error
 
     def fetch(self, obj: LandingObject, target: Path) -> None:
-        target.write_bytes(b"")
-        try:
+        with self._listed(obj):
             written = self._copy_all(obj, target)
+        _check_length(obj, written)
+
+    def fetch_bytes(self, obj: LandingObject) -> bytes:
+        key = self.folder + self.key(obj.uri)
+        with self._listed(obj):
+            if _is_path(key):
+                data = obstore.get(self._carrier, key, options={"if_match": obj.etag}).bytes().to_bytes()
+            else:
+                data = b"".join(self._chunks(key, obj.etag, None))
+        _check_length(obj, len(data))
+        return data
+
+    @contextmanager
+    def _listed(self, obj: LandingObject) -> Iterator[None]:
+        """What fails in here is explained as a failure to read the listed version."""
+        try:
+            yield
         except FOREIGN as error:
             failure = failure_of(error)
             if failure.meaning in (Meaning.MISSING, Meaning.LOST):
@@ -89,8 +105,6 @@ class S3Storage:
                     f"the object was {change} since it was listed: uri={obj.uri}", uri=obj.uri
                 ) from error
             raise self._explained(error, "read", self.key(obj.uri)) from error
-        if written != obj.size:
-            raise Unavailable(f"the download ended early: uri={obj.uri} bytes={written} listed={obj.size}")
 
     def read(self, key: str) -> bytes | None:
         found = self.read_with_etag(key)
@@ -165,12 +179,14 @@ class S3Storage:
         spans = _spans(obj.size)
         if len(spans) < 2 or not _is_path(self.folder + self.key(obj.uri)):
             return self._copy(obj, target, None)
+        target.write_bytes(b"")
         with ThreadPoolExecutor(len(spans)) as pool:
             return sum(pool.map(lambda span: self._copy(obj, target, span), spans))
 
     def _copy(self, obj: LandingObject, target: Path, span: tuple[int, int] | None) -> int:
-        """Copy the bytes of a span to their place, all without one; says how many came."""
-        with target.open("r+b", buffering=0) as file:
+        """Copy the bytes of a span to their place in the file that is there, all of them to a new file without one;
+        says how many came."""
+        with target.open("r+b" if span else "wb", buffering=0) as file:
             first = file.seek(span[0]) if span else 0
             for chunk in self._chunks(self.folder + self.key(obj.uri), obj.etag, span):
                 view = memoryview(chunk)
@@ -258,6 +274,11 @@ class S3Storage:
         )
         install_page_parser(client, self.bucket)
         return client
+
+
+def _check_length(obj: LandingObject, length: int) -> None:
+    if length != obj.size:
+        raise Unavailable(f"the download ended early: uri={obj.uri} bytes={length} listed={obj.size}")
 
 
 def _is_path(key: str) -> bool:

@@ -10,6 +10,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
@@ -24,11 +25,15 @@ from benchmarks.measure import jobs
 from benchmarks.ours import declaration_text
 from benchmarks.peer_pyiceberg import make_target, read_source
 from benchmarks.peers import DUCKDB, PYICEBERG, SPARK_READ, parse_java_version
+from benchmarks.reading.check import compare_peer, compare_staged
+from benchmarks.reading.files import BAD_STEP, Files
+from benchmarks.reading.ours import declared
+from benchmarks.reading.sides import BOTO3, LANDED, LOCAL, OBSTORE, SNIFFED, TEXTS, TYPES
 from benchmarks.report import bar_chart
 from benchmarks.result import OURS, Result, Run, distances
 from benchmarks.rewind import back, mark
 from benchmarks.rows import names, rows_of_day
-from benchmarks.workload import DAYS, NEW_DAY, WORKLOADS, Batch, Dataset, Target, cases, first_days, needed
+from benchmarks.workload import DAYS, MERGING, NEW_DAY, Batch, Dataset, Target, cases, first_days, needed
 from lakehouse.declaration.load import parse_declarations
 
 ROWS = 30_000
@@ -266,6 +271,92 @@ def test_growth_and_memory_compare_sizes() -> None:
     assert [(c.value, c.verdict) for c in memory] == [(1.0, "pass"), (11.0, "pass")]
 
 
+def test_reading_is_compared_with_others_and_with_its_memory() -> None:
+    def took(seconds: float, listing: float = 0.0) -> list[Run]:
+        return [_run(seconds, steps={"plan": listing})]
+
+    runs = {LOCAL: took(2.0), LANDED: took(3.0), TEXTS: took(1.0), TYPES: took(0.9), SNIFFED: took(1.1)}
+    found = claims(_result("read-csv", 10_000_000, runs), {})
+    assert [claim.verdict for claim in found] == ["pass", "MISSED", "pass", "reported"]
+    runs = {LANDED: took(10.0, 1.0), BOTO3: took(49.0, 5.0), OBSTORE: took(5.0, 0.5)}
+    found = claims(_result("small-files", 10_000_000, runs), {})
+    assert [(claim.value, claim.verdict) for claim in found] == [(4.9, "MISSED"), (2.0, "pass")]
+    for rows, must in ((10_000_000, 3.0), (1_000_000, 1.5)):
+        (claim,) = claims(_result("big-csv", rows, {OURS: [_run(1.0)]}), {})
+        assert (claim.value, claim.must, claim.verdict) == (1.0, must, "pass")
+
+
+FILES = Files(3, BAD_STEP // 2)
+
+
+@pytest.fixture(scope="module")
+def read_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files, and below the same folder what Python's csv makes of them, as `staged` and `rejects`."""
+    folder = tmp_path_factory.mktemp("files")
+    FILES.write(folder / FILES.day_folder)
+    with session() as con:
+        rows, rejects = [], []
+        for path in sorted((folder / FILES.day_folder).iterdir()):
+            raws = path.read_text().splitlines()
+            for line, row in enumerate(_read(path), start=2):
+                place = (line, "2026-08-31", f"s3://landing/{path.name}")
+                if row["order_id"] and _is_amount(row["amount"]):
+                    rows.append([*row.values(), *place])
+                else:
+                    column = "amount" if row["order_id"] else "order_id"
+                    rejects.append([line, column, raws[line - 1], place[2]])
+        names = [*FILES.target.columns, "_source_line", "_source_date", "_source_file"]
+        types = [*FILES.target.columns.values(), "BIGINT", "DATE", "VARCHAR"]
+        _write(con, folder / "staged.parquet", rows, dict(zip(names, types, strict=True)))
+        kinds = {"line_number": "BIGINT", "column_name": "VARCHAR", "raw": "VARCHAR", "uri": "VARCHAR"}
+        _write(con, folder / "rejects.parquet", rejects, kinds)
+    return folder
+
+
+def _write(con: duckdb.DuckDBPyConnection, path: Path, rows: list[list[object]], types: Mapping[str, str]) -> None:
+    texts = pa.table({name: [str(row[i]) for row in rows] for i, name in enumerate(types)})
+    con.register("texts", texts)
+    listed = ", ".join(f"{name}::{kind} as {name}" for name, kind in types.items())
+    con.execute(f"copy (select {listed} from texts) to '{path}' (format parquet)")
+
+
+@pytest.mark.parametrize(
+    ("rows", "rejects", "found"),
+    [
+        ("from {}", "from {}", []),
+        ("select * replace (amount + (_source_line = 7)::int as amount) from {}", "from {}", ["amount", "whole rows"]),
+        ("select * replace (_source_line + (order_id = 7)::int as _source_line) from {}", "from {}", ["_source_line"]),
+        ("from {} limit 100", "from {}", ["rows"]),
+        ("from {}", "from {} limit 1", ["reject missing"]),
+        ("from {}", "select * replace (raw || 'x' as raw) from {}", ["reject missing", "reject not expected"]),
+    ],
+)
+def test_the_check_of_reading_finds_what_is_wrong(read_files: Path, rows: str, rejects: str, found: list[str]) -> None:
+    with session() as con:
+        differences = compare_staged(
+            con,
+            FILES,
+            "s3://landing/",
+            rows=rows.format(f"'{read_files}/staged.parquet'"),
+            rejects=rejects.format(f"'{read_files}/rejects.parquet'"),
+        )
+    assert [word for word in found if word not in " ".join(differences)] == []
+    assert bool(differences) == bool(found)
+
+
+def test_what_peers_read_is_checked(read_files: Path) -> None:
+    size = sum(path.stat().st_size for path in read_files.rglob("*.csv"))
+    total = FILES.target.rows
+    for right, wrong in (
+        ({"bytes": size}, {"bytes": size - 1}),
+        ({"rows": total}, {"rows": total + 1}),
+        ({"rows": total - 2}, {"rows": total - 9}),
+    ):
+        assert compare_peer(FILES, right, read_files) == []
+        assert compare_peer(FILES, wrong, read_files) != []
+    assert len(declared(FILES).columns) == len(FILES.target.columns)
+
+
 def test_bounds_and_verdicts() -> None:
     assert Claim("w", "x", 2.0, "×", must=2.0, aim=1.0).verdict == "pass"
     assert Claim("w", "x", 1.0, "×", must=2.0, aim=3.0, at_least=True, binding=False).verdict.startswith("not required")
@@ -297,7 +388,7 @@ def test_requests_are_told_apart(request_: Request, found: str) -> None:
 
 def test_workloads_share_cases_and_targets() -> None:
     assert needed(("memory",)) == ("daily", "memory")
-    todo = jobs(WORKLOADS, 1_000_000, ("duckdb",))
+    todo = jobs(MERGING, 1_000_000, ("duckdb",))
     assert [len(todo[Target("orders", rows)]) for rows in (100_000, 1_000_000, 10_000_000)] == [1, 3, 2]
     daily = todo[Target("orders", 1_000_000)][0]
     assert (daily.peers, daily.reruns, daily.floors) == ((DUCKDB,), True, True)
@@ -306,7 +397,7 @@ def test_workloads_share_cases_and_targets() -> None:
     assert Batch(0, 1, all_days=True).title != Batch(0, 1).title
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize("workload", MERGING)
 def test_declarations_are_right(workload: str) -> None:
     for case in cases(workload, 10_000_000).values():
         (declaration,) = parse_declarations(declaration_text(case), path=Path("defs.yaml"), env={})
@@ -335,3 +426,12 @@ def test_the_whole_benchmark_on_a_small_table(tmp_path: Path) -> None:
     assert set(daily["runs"]) == {OURS, PYICEBERG.name}
     assert all(run["checked"] for runs in daily["runs"].values() for run in runs)
     assert len(daily["largest_steps"]) == 2
+
+
+@pytest.mark.timeout(600)
+def test_the_benchmark_of_reading_on_small_files(tmp_path: Path) -> None:
+    options = ["--rows", "20000", "--workloads", "small-files", "big-csv", "--repeat", "1"]
+    assert benchmark.main([*options, "--no-require", "--results", str(tmp_path)]) == 0
+    for name in ("small-files", "big-csv"):
+        result = json.loads((tmp_path / f"{name}-20000.local.json").read_text())
+        assert all(run["checked"] for runs in result["runs"].values() for run in runs)

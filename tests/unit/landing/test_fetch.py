@@ -11,6 +11,7 @@ import pytest
 
 from lakehouse.errors import ConfigurationError, ObjectChanged, Unavailable
 from lakehouse.landing import fetch_all
+from lakehouse.landing.fetch import WAITING_BYTES
 from lakehouse.model import LandingObject
 from lakehouse.storage import Storage
 
@@ -37,14 +38,15 @@ def storage_of(bucket: Bucket) -> Storage:
     return bucket  # type: ignore[return-value]
 
 
-def objects(*keys: str) -> list[LandingObject]:
-    return [LandingObject(f"s3://landing/{key}", '"e"', 1, datetime(2026, 1, 1, tzinfo=UTC)) for key in keys]
+def objects(*keys: str, size: int = 1) -> list[LandingObject]:
+    return [LandingObject(f"s3://landing/{key}", '"e"', size, datetime(2026, 1, 1, tzinfo=UTC)) for key in keys]
 
 
 def test_copies_come_in_order_and_leave_nothing_behind(tmp_path: Path) -> None:
     keys = ["../../etc/passwd", "a/../b", "x" * 300, *(f"k{number}" for number in range(30))]
     most = 0
-    for obj, path in fetch_all(storage_of(Bucket()), objects(*keys), tmp_path / "spill", ahead=4):
+    large = objects(*keys, size=WAITING_BYTES // 4)
+    for obj, path in fetch_all(storage_of(Bucket()), large, tmp_path / "spill", ahead=4):
         assert isinstance(path, Path)
         assert path.parent == tmp_path / "spill"
         assert path.read_text() == obj.uri.removeprefix("s3://landing/") == keys.pop(0)
@@ -52,6 +54,18 @@ def test_copies_come_in_order_and_leave_nothing_behind(tmp_path: Path) -> None:
     assert not keys
     assert most <= 5
     assert not [*(tmp_path / "spill").iterdir()]
+
+
+def test_more_copies_of_small_objects_wait_than_are_under_way(tmp_path: Path) -> None:
+    bucket = Bucket()
+    keys = [f"k{number}" for number in range(100)]
+    copies = fetch_all(storage_of(bucket), objects(*keys, size=WAITING_BYTES // 50), tmp_path, ahead=4)
+    waiting = []
+    for _ in copies:
+        waiting.append(len(bucket.fetched))
+    assert not [*tmp_path.iterdir()]
+    assert bucket.fetched and sorted(bucket.fetched) == sorted(keys)
+    assert waiting[0] <= 4 + 2 and max(number - done for done, number in enumerate(waiting)) <= 50 + 4
 
 
 def test_one_bad_object_does_not_stop_the_others(tmp_path: Path) -> None:

@@ -263,13 +263,13 @@ def test_batches_are_let_go(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(reader, "survey_file", lambda _: None)
     monkeypatch.setattr(sink, "BATCH_ROWS", 100)
     held: list[int] = []
-    arrow = sink._arrow
+    arrow = sink.as_table
 
     def watched(*args: Any, **options: Any) -> pa.Table:
         held.append(pa.total_allocated_bytes())
         return arrow(*args, **options)
 
-    monkeypatch.setattr(sink, "_arrow", watched)
+    monkeypatch.setattr(sink, "as_table", watched)
     assert stage(b"id,v\n" + (b"k," + b"x" * 1000 + b"\n") * 6000).counts.staged == 6000
     assert len(held) > 50
     assert max(held) - held[0] < 10 * 100 * 1000

@@ -150,3 +150,9 @@ def test_the_parser_of_texts() -> None:
     assert json_text.parse_text(b'"a\\u00e4"') == "aä"
     assert json_text.parse_text(b"1") is None
     assert json_text.parse_text(b'"a') is None
+
+
+@pytest.mark.parametrize("name", [b"\xed\xa0\x80", b"\xff", b"\0a"])
+def test_a_name_on_the_way_that_is_no_text_refuses_the_document(stage: Stage, name: bytes) -> None:
+    with pytest.raises(UnreadableObject, match="no name with a colon behind it"):
+        stage(b'{"' + name + b'": 1, "data": [{"id": 1}]}', path="data")

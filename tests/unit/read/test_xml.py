@@ -153,3 +153,19 @@ def test_an_overlong_record_is_a_reject(stage: Stage, monkeypatch: pytest.Monkey
     result = stage(data, {"id": "int", "v": "string"})
     assert [row[0] for row in result.rows] == [1, 3]
     assert [(line, reason) for line, _, reason, _ in result.rejects] == [(2, "the record is longer than 30 bytes")]
+
+
+def test_elements_that_are_too_deep_to_rescue_are_rejects(stage: Stage) -> None:
+    deep = b"<d>" * 9000 + b"</d>" * 9000
+    data = b"<all><r><id>1</id><x>" + deep + b"</x></r>\n<r><id>2</id></r></all>"
+    result = stage(data, unknown_columns="rescue")
+    assert (result.lines, [(line, reason) for line, _, reason, _ in result.rejects]) == (
+        [2],
+        [(1, "elements nested too deeply")],
+    )
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_another_encoding_without_a_byte_order_mark_is_refused(stage: Stage, encoding: str) -> None:
+    with pytest.raises(UnreadableObject, match="declare its encoding"):
+        stage("<all><r><id>1</id></r></all>".encode(encoding))
