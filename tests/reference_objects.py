@@ -419,8 +419,8 @@ def _tree(data: bytes) -> _Element:
 
     def end(_: str) -> None:
         element, place = stack.pop(), parser.CurrentByteIndex
-        # of `<r/>` both events are at its begin
-        element.end = _behind_tag(data, place)
+        first = _behind_tag(data, element.begin)
+        element.end = first if data[first - 2 : first] == b"/>" else _behind_tag(data, place)
 
     def text(more: str) -> None:
         stack[-1].text += more
@@ -449,6 +449,7 @@ def _behind_tag(data: bytes, at: int) -> int:
     quote = b""
     while True:
         byte = data[at : at + 1]
+        assert byte, "the tag does not end"
         at += 1
         if quote:
             quote = b"" if byte == quote else quote

@@ -78,7 +78,7 @@ def read_csv(sink: Sink, path: Path, format: CsvFormat) -> tuple[str, ...]:
             path, format.trailer, dialect=dialect_of(format), declaration=sink.declaration, uri=sink.uri
         )
     file = open_header(sink, path, format)
-    mask_records(sink, file)
+    mask_rejects(sink, file)
     missing = missing_columns(file.found, names=file.names, declaration=sink.declaration, uri=sink.uri)
     regular = survey_file(file) if file.simple_header else None
     if regular is None or not _read_fast(sink, file, regular):
@@ -92,8 +92,8 @@ def read_csv(sink: Sink, path: Path, format: CsvFormat) -> tuple[str, ...]:
     return missing
 
 
-def mask_records(sink: Sink, file: CsvFile) -> None:
-    """Let the sink show of rejected records what may be shown of them."""
+def mask_rejects(sink: Sink, file: CsvFile) -> None:
+    """Tell the sink how rejects of the file are shown."""
     hidden = hidden_columns(sink.declaration)
     shown = frozenset(position for name, position in file.found.items() if name not in hidden)
     sink.mask_with(partial(masked_csv, dialect=file.dialect, shown=shown))

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from lakehouse.errors import UnreadableObject
 from lakehouse.read.cells import Relation
-from lakehouse.read.csv import CsvFile, column_names, mask_records, open_header, scan, survey_file, text_cells, texts
+from lakehouse.read.csv import CsvFile, column_names, mask_rejects, open_header, scan, survey_file, text_cells, texts
 from lakehouse.read.csv_records import records
 from lakehouse.read.csv_survey import survey
 from lakehouse.read.header import missing_columns
@@ -33,7 +33,6 @@ from lakehouse.read.sink import (
     SourceRow,
     as_table,
     changed,
-    readable,
     transaction,
 )
 
@@ -232,8 +231,8 @@ def _flagged_lines(con: duckdb.DuckDBPyConnection) -> dict[str, list[int]]:
 def _reject(con: duckdb.DuckDBPyConnection, flagged: Sequence[tuple[SmallFile, Sequence[int]]]) -> None:
     """Make rejects of the bad rows, read by the letter. Raises _NotAsOne if that reader finds one of them good."""
     sink, file = flagged[0][0].sink, flagged[0][0].file
+    mask_rejects(sink, file)
     positions = [*file.found.values(), *file.rescued.values()]
-    mask_records(sink, file)
     rows, uris = [], []
     for small, numbers in flagged:
         for record in records(_picked(small, numbers), file.dialect):
@@ -241,7 +240,7 @@ def _reject(con: duckdb.DuckDBPyConnection, flagged: Sequence[tuple[SmallFile, S
                 raise _NotAsOne
             rows.append(SourceRow(record.line, record.raw, [record.fields[position] for position in positions]))
             uris.append(small.sink.uri)
-    batch = as_table(rows, width=len(positions), raws=[readable(sink.shown(row)) for row in rows])
+    batch = as_table(rows, width=len(positions), raws=[sink.shown(row) for row in rows])
     batch = batch.append_column("uri", pa.array(uris, pa.string()))
     found = {name: i for i, name in enumerate(file.found)}
     rescued = {name: i for i, name in enumerate(file.rescued, start=len(found))}

@@ -233,11 +233,14 @@ class Sink:
     def _reject_rows(
         self, rows: Sequence[SourceRow], cells: Mapping[str, Cell], width: int, suspects: Collection[str]
     ) -> None:
-        raws = [readable(self.shown(row)) for row in rows]
+        raws = [self.shown(row) for row in rows]
         self.reject(_BATCH, cells, batch=as_table(rows, width=width, raws=raws), suspects=suspects)
 
-    def shown(self, row: SourceRow) -> bytes:
-        """What a reject shows of the row's text."""
+    def shown(self, row: SourceRow) -> str:
+        """The raw text of a reject as it may be shown."""
+        return readable(self._unhidden(row))
+
+    def _unhidden(self, row: SourceRow) -> bytes:
         if not self._hides:
             return row.raw
         # a record that is condemned was not taken apart, or nobody knows which of its fields is which

@@ -127,6 +127,14 @@ def test_a_columns_own_null_words_are_kept_together(tmp_path: Path, grouped: lis
     assert grouped == [2, 2]
 
 
+def test_rejects_of_hidden_values_are_masked_together_too(tmp_path: Path, grouped: list[int]) -> None:
+    columns = {**COLUMNS, "v": {"type": "string", "pii": True}}
+    bodies = [BODIES["plain"], BODIES["rejects"], BODIES["plain, too"]]
+    _, rejects, _ = same(tmp_path, bodies, declared(columns), items(len(bodies)))
+    assert [(reject[1], reject[4].count("b") + reject[4].count("c")) for reject in rejects] == [(3, 0), (4, 0)]
+    assert grouped == [3]
+
+
 def test_a_ragged_file_sends_all_to_the_other_reader(tmp_path: Path, grouped: list[int]) -> None:
     bodies = [BODIES["plain"], RAGGED, BODIES["quotes"]]
     rows, rejects, _ = same(tmp_path, bodies, declared(COLUMNS), items(3))

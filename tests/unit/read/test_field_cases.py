@@ -52,8 +52,8 @@ def test_field_case(
     for item, path in objects:
         make_object_plain(path, item=item, declaration=declaration)
     if together:
-        contents = [(item, path.read_bytes()) for item, path in objects]
-        results = stage_small_objects(con, objects=contents, declaration=declaration, folder=tmp_path)
+        small = [(item, path.read_bytes()) for item, path in objects]
+        results = stage_small_objects(con, objects=small, declaration=declaration, folder=tmp_path)
     else:
         results = [_one(con, path, item, declaration) for item, path in objects]
     for (item, _), file, result in zip(objects, run.files, results, strict=True):
