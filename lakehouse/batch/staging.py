@@ -134,7 +134,7 @@ class _Stager:
             self._tell(item, staged)
 
     def _tell(self, item: ObjectDecision, staged: StagedObject | UnreadableObject) -> None:
-        seen = first_seen(self._bookmark.seen, item.object, now=self._now)
+        seen = first_seen(self._bookmark, item.object, now=self._now)
         if isinstance(staged, UnreadableObject):
             decided = ObjectOutcome(item.object, item.landing_date, Decision.QUARANTINED, staged.message, seen)
             self.outcomes.append(decided)

@@ -27,7 +27,7 @@ from lakehouse.declaration.load import (
 )
 from lakehouse.declaration.model import CheckPolicy, Column, Declaration, ExpectedObjects, Gates
 from lakehouse.declaration.partition_field import PartitionField
-from lakehouse.declaration.source import Source
+from lakehouse.declaration.source import Ready, Source
 
 __all__ = [
     "AvroFormat",
@@ -44,6 +44,7 @@ __all__ = [
     "OrcFormat",
     "ParquetFormat",
     "PartitionField",
+    "Ready",
     "Source",
     "Trailer",
     "XmlFormat",

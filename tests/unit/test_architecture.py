@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2] / "lakehouse"
 LAYERS = (
     ("errors", "types", "model", "naming", "units"),
     ("declaration", "recover", "reconcile", "gate", "placement", "bookmark"),
-    ("plan", "manifest", "sweep", "whole_dates"),
+    ("plan", "manifest", "ready", "sweep", "whole_dates"),
     (
         "faults",
         "process",
@@ -34,14 +34,15 @@ LAYERS = (
     ("services", "lease", "lease_record", "state", "landing", "read", "stage"),
     ("merge", "graves", "publish", "ledger", "attempt", "position"),
     ("batch",),
-    ("receipt", "ingest", "reread", "recount", "audit", "doubles", "operator_change", "dedupe", "adopt"),
+    ("receipt", "ingest", "reread", "recount", "audit", "doubles", "operator_change", "dedupe", "adopt",
+     "object_change", "replay"),
     ("stack", "orchestration", "components"),
     ("demo", "dev"),
     ("cli", "__main__"),
 )
 PURE = {
     "errors", "types", "model", "naming", "units", "recover", "reconcile", "gate", "placement", "bookmark", "plan",
-    "manifest", "sweep", "whole_dates",
+    "manifest", "ready", "sweep", "whole_dates",
 }  # fmt: skip
 IMPURE_STANDARD = {
     "os",

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from lakehouse.bookmark import advance, first_seen, fold, needs_checkpoint, next_chain, seen_after
+from lakehouse.bookmark import advance, checkpoint_after, first_seen, fold, needs_checkpoint, next_chain
 from lakehouse.errors import DataError, LakehouseError, NotAvailable
 from lakehouse.model import Bookmark, Decision, Grave, Mode, Reference
 from tests.landing_values import START, landed, manifest_of, outcome, reference_of
@@ -97,11 +97,12 @@ def test_fold_is_advance_repeated() -> None:
 
 def test_a_checkpoint_holds_what_is_seen_after_its_own_batch() -> None:
     manifest = manifest_of(Bookmark(), [outcome(landed("a.csv"))])
-    assert seen_after(Bookmark(), manifest) == advance(Bookmark(), manifest, reference_of(manifest)).seen
+    assert checkpoint_after(Bookmark(), manifest).seen == advance(Bookmark(), manifest, reference_of(manifest)).seen
 
 
 def test_reading_the_same_version_again_does_not_make_it_younger() -> None:
-    seen = seen_after(Bookmark(), manifest_of(Bookmark(), [outcome(landed("a.csv"))]))
+    manifest = manifest_of(Bookmark(), [outcome(landed("a.csv"))])
+    seen = advance(Bookmark(), manifest, reference_of(manifest))
     later = START + timedelta(days=1)
     assert first_seen(seen, landed("a.csv"), now=later) == START
     assert first_seen(seen, landed("a.csv", "B"), now=later) == later
