@@ -53,7 +53,7 @@ class Operator:
 class Decided:
     """What one operator's change is: its kind, its rows and files, and the equations that were proved for it.
 
-    `objects` are the objects that it decides about. `live` are the files of the snapshot that `main` was when the change was decided.
+    `objects` are what it decides about; `live` are the files of the snapshot that `main` was then.
     """
 
     kind: str
@@ -96,9 +96,7 @@ def lease_of(
     )
 
 
-def change_id(
-    declaration: Declaration, position: Position, kind: str, objects: Sequence[ObjectOutcome] = ()
-) -> str:
+def change_id(declaration: Declaration, position: Position, kind: str, objects: Sequence[ObjectOutcome] = ()) -> str:
     """The batch id of a change: the same for every try at it on the same position."""
     return naming.batch_id(
         table_uuid=position.target.uuid,

@@ -1,7 +1,7 @@
 """What a listed object is by its key and size alone: data file, control file, folder marker, hidden or foreign.
 
-Owns the order of these questions, the marker names and the control-file names. `lakehouse.ready` says what they mean. Never looks at the bookmark, the clock
-or the content.
+Owns the order of these questions, the marker names and the control-file names; what waits for them is in
+`lakehouse.ready`. Never looks at the bookmark, the clock or the content.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ def control_templates(declaration: Declaration) -> frozenset[str]:
     return frozenset(filter(None, (declaration.gates.control_file, ready.control if ready else None)))
 
 
-def control_uris(
-    listing: Iterable[LandingObject], *, source: Source, templates: Collection[str]
-) -> frozenset[str]:
+def control_uris(listing: Iterable[LandingObject], *, source: Source, templates: Collection[str]) -> frozenset[str]:
     """Where the control files of the listed data files are, whether these are listed or not.
 
     Only what the declared glob matches has a control file: beside a foreign `a.txt`, a declared `a.csv` stays data.

@@ -122,15 +122,21 @@ def make_plan(
     return replace(plan, batch_id=first)
 
 
-def decide_object(
-    uri: str, *, declaration: Declaration, bookmark: Bookmark, listing: Sequence[LandingObject], now: datetime
-) -> ObjectDecision | None:
-    """What an incremental load without a window decides about one object, whatever the rest of its date does; None if
-    it is not listed. `listing` holds at least the objects of its date."""
+def decide_objects(
+    uris: Collection[str],
+    *,
+    declaration: Declaration,
+    bookmark: Bookmark,
+    listing: Sequence[LandingObject],
+    now: datetime,
+) -> dict[str, ObjectDecision]:
+    """What an incremental load without a window decides about objects, each by itself, whatever the rest of its date
+    does. Those that are not listed are left out; `listing` holds at least all objects of their dates."""
     placed = _placed(declaration, listing)
     ready = readiness_of(placed, source=declaration.source, bookmark=bookmark)
     request = _Request(declaration, bookmark, Mode.INCREMENTAL, None, Window(), now, ready)
-    return next((_classify(obj, placement, request) for obj, placement in placed if obj.uri == uri), None)
+    wanted = frozenset(uris)
+    return {obj.uri: _classify(obj, placement, request) for obj, placement in placed if obj.uri in wanted}
 
 
 def batch_id_for(plan: Plan, objects: Sequence[ObjectDecision], *, table_uuid: str, version: int) -> str:

@@ -45,9 +45,7 @@ class Readiness:
         return "" if marker in self.listed else f"not ready: {marker} is not there"
 
 
-def readiness_of(
-    placed: Sequence[tuple[LandingObject, Placement]], *, source: Source, bookmark: Bookmark
-) -> Readiness:
+def readiness_of(placed: Sequence[tuple[LandingObject, Placement]], *, source: Source, bookmark: Bookmark) -> Readiness:
     """The readiness of a complete listing.
 
     An object that a batch has seen counts for its date also when it is not listed any more: a lifecycle rule that

@@ -13,7 +13,7 @@ from pathlib import Path
 import typer
 from typer.exceptions import TyperException
 
-from lakehouse.cli import audit, check, declarations, demo, dev, load, operate, pending, reconcile, stack
+from lakehouse.cli import audit, check, declarations, demo, dev, load, objects, operate, pending, reconcile, stack
 from lakehouse.cli.output import print_error
 from lakehouse.errors import LakehouseError
 
@@ -31,6 +31,7 @@ audit.add_to(app)
 reconcile.add_to(app)
 check.add_to(app)
 operate.add_to(app)
+objects.add_to(app)
 demo.add_to(app)
 dev.add_to(app)
 app.add_typer(stack.app, name="stack")

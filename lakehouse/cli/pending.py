@@ -17,7 +17,6 @@ _COMMANDS = {
     "arrivals": "arrival delays and the advised window",
     "infer": "write a declaration from files",
     "bookmark": "show and move bookmarks",
-    "object": "skip, release or reload one object",
     "gate": "accept a failed gate",
 }
 _ANY = {"allow_extra_args": True, "ignore_unknown_options": True}

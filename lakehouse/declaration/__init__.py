@@ -19,6 +19,7 @@ from lakehouse.declaration.formats import (
 )
 from lakehouse.declaration.landing_pattern import LandingPattern
 from lakehouse.declaration.load import (
+    declarations_reading,
     find_declaration,
     load_declarations,
     parse_declaration_file,
@@ -48,6 +49,7 @@ __all__ = [
     "Source",
     "Trailer",
     "XmlFormat",
+    "declarations_reading",
     "find_declaration",
     "load_declarations",
     "match_glob",

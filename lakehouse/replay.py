@@ -1,0 +1,103 @@
+"""Reads again the objects whose rejects stand, once the declaration was mended: a bookmark change, then a load.
+
+The change is published first, so a process that dies between the two leaves the objects planned: the next load of
+anybody reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakehouse.audit import knows_batch, objects_with_rejects
+from lakehouse.bookmark import REPLAY
+from lakehouse.errors import UsageError
+from lakehouse.ingest import LoadRequest, ingest
+from lakehouse.model import Decision, Receipt, State, Window
+from lakehouse.object_change import ObjectChange, Proposal, decide, list_source, publish_proposal
+from lakehouse.operator_change import Operator
+from lakehouse.placement import landing_date
+from lakehouse.plan import decide_objects
+from lakehouse.position import Position, find_position
+from lakehouse.services import Services
+
+if TYPE_CHECKING:
+    from lakehouse.declaration import Declaration
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What was decided, and the load that carried it out; no receipt if there was nothing to read again, and for a dry
+    run."""
+
+    change: ObjectChange
+    receipt: Receipt | None = None
+
+
+def replay_rejects(
+    declaration: Declaration,
+    operator: Operator,
+    services: Services,
+    *,
+    batch_id: str | None = None,
+    dry_run: bool = False,
+) -> Replay:
+    """Plan every object whose rejects stand to be read again, of one batch or of all, and load.
+
+    The load is an ordinary one: it reads what else is unseen too. Raises UsageError for an unknown batch, what
+    `find_position` and `discover` raise, LeaseHeld, and Conflict if others always commit first; what the load meets is
+    told by its receipt.
+    """
+    waiting: list[str] = []
+
+    def once() -> ObjectChange | None:
+        position = find_position(declaration, services)
+        proposal, pending = _propose(declaration, position, batch_id, services)
+        waiting[:] = pending
+        return publish_proposal(declaration, position, proposal, operator, services, dry_run=dry_run)
+
+    change = decide(declaration, operator, services, REPLAY, once, dry_run=dry_run)
+    if dry_run or not (waiting or change.state is State.COMMITTED):
+        return Replay(change)
+    return Replay(change, ingest(declaration, LoadRequest(run_id=operator.run_id), services))
+
+
+def _propose(
+    declaration: Declaration, position: Position, batch_id: str | None, services: Services
+) -> tuple[Proposal, Sequence[str]]:
+    """The change, and the objects that the next load reads anyway."""
+    if batch_id is not None and not knows_batch(declaration, position, services, batch_id):
+        raise UsageError(
+            f"table {declaration.table} has no batch of that id: batch_id={batch_id}",
+            next=f"lakehouse batches {declaration.table}",
+        )
+    uris = objects_with_rejects(position, services, batch_id=batch_id)
+    found = decide_objects(
+        uris,
+        declaration=declaration,
+        bookmark=position.bookmark,
+        listing=list_source(declaration, services, _window(declaration, uris)) if uris else (),
+        now=services.now(),
+    )
+    again = tuple(item for item in found.values() if item.decision is Decision.CONSUMED)
+    pending = [uri for uri, item in found.items() if item.decision in (Decision.PLANNED, Decision.DEFERRED)]
+    told = [f"{uri} is not listed any more: its rejects cannot be read again" for uri in uris if uri not in found]
+    told += [f"{uri} is to be read anyway: {found[uri].reason}" for uri in pending]
+    told += [
+        f"{uri} is not read again, it is {item.decision.value}: {item.reason}"
+        for uri, item in found.items()
+        if item not in again and uri not in pending
+    ]
+    if not uris:
+        told.append("no rejects stand" + (f" of batch {batch_id}" if batch_id else ""))
+    return Proposal(
+        REPLAY, again, tuple(told), f"lakehouse load {declaration.table}" if again or pending else ""
+    ), pending
+
+
+def _window(declaration: Declaration, uris: Sequence[str]) -> Window:
+    """The landing dates of the objects; open where one has none."""
+    days = [landing_date(uri, source=declaration.source) for uri in uris]
+    dated = [day for day in days if day is not None]
+    return Window(min(dated), max(dated)) if dated and len(dated) == len(days) else Window()
