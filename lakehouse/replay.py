@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakehouse.audit import knows_batch, objects_with_rejects
+from lakehouse.audit import knows_batch, objects_with_rejects, open_attempts
 from lakehouse.bookmark import REPLAY
 from lakehouse.errors import UsageError
 from lakehouse.ingest import LoadRequest, ingest
-from lakehouse.model import Decision, Receipt, State, Window
+from lakehouse.model import Decision, ObjectDecision, Receipt, Window
 from lakehouse.object_change import ObjectChange, Proposal, decide, list_source, publish_proposal
 from lakehouse.operator_change import Operator
 from lakehouse.placement import landing_date
@@ -24,6 +24,9 @@ from lakehouse.services import Services
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
+
+
+_ANYWAY = (Decision.PLANNED, Decision.DEFERRED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +52,25 @@ def replay_rejects(
     `find_position` and `discover` raise, LeaseHeld, and Conflict if others always commit first; what the load meets is
     told by its receipt.
     """
-    waiting: list[str] = []
+    to_load: list[bool] = []
 
     def once() -> ObjectChange | None:
         position = find_position(declaration, services)
-        proposal, pending = _propose(declaration, position, batch_id, services)
-        waiting[:] = pending
+        proposal, waiting = _propose(declaration, position, batch_id, services)
+        to_load.append(waiting or bool(proposal.objects))
         return publish_proposal(declaration, position, proposal, operator, services, dry_run=dry_run)
 
     change = decide(declaration, operator, services, REPLAY, once, dry_run=dry_run)
-    if dry_run or not (waiting or change.state is State.COMMITTED):
+    if dry_run or not to_load[-1]:
         return Replay(change)
     return Replay(change, ingest(declaration, LoadRequest(run_id=operator.run_id), services))
 
 
 def _propose(
     declaration: Declaration, position: Position, batch_id: str | None, services: Services
-) -> tuple[Proposal, Sequence[str]]:
-    """The change, and the objects that the next load reads anyway."""
+) -> tuple[Proposal, bool]:
+    """The change, and whether the next load reads rejects again without it: of objects that are to be read anyway, of a
+    batch that a gate has blocked."""
     if batch_id is not None and not knows_batch(declaration, position, services, batch_id):
         raise UsageError(
             f"table {declaration.table} has no batch of that id: batch_id={batch_id}",
@@ -81,19 +85,25 @@ def _propose(
         now=services.now(),
     )
     again = tuple(item for item in found.values() if item.decision is Decision.CONSUMED)
-    pending = [uri for uri, item in found.items() if item.decision in (Decision.PLANNED, Decision.DEFERRED)]
-    told = [f"{uri} is not listed any more: its rejects cannot be read again" for uri in uris if uri not in found]
-    told += [f"{uri} is to be read anyway: {found[uri].reason}" for uri in pending]
-    told += [
-        f"{uri} is not read again, it is {item.decision.value}: {item.reason}"
-        for uri, item in found.items()
-        if item not in again and uri not in pending
+    blocked = [
+        record.batch_id
+        for record in open_attempts(declaration, position, services)
+        if record.rejects is not None and batch_id in (None, record.batch_id)
     ]
-    if not uris:
+    told = [f"{uri} is not listed any more: its rejects cannot be read again" for uri in uris if uri not in found]
+    told += [_not_again(uri, item) for uri, item in found.items() if item.decision is not Decision.CONSUMED]
+    told += [f"batch {one} was not published: its objects are to be read anyway" for one in dict.fromkeys(blocked)]
+    if not uris and not blocked:
         told.append("no rejects stand" + (f" of batch {batch_id}" if batch_id else ""))
-    return Proposal(
-        REPLAY, again, tuple(told), f"lakehouse load {declaration.table}" if again or pending else ""
-    ), pending
+    waiting = bool(blocked) or any(item.decision in _ANYWAY for item in found.values())
+    next_step = f"lakehouse load {declaration.table}" if again or waiting else ""
+    return Proposal(REPLAY, again, tuple(told), next_step), waiting
+
+
+def _not_again(uri: str, item: ObjectDecision) -> str:
+    if item.decision in _ANYWAY:
+        return f"{uri} is to be read anyway: {item.reason}"
+    return f"{uri} is not read again, it is {item.decision.value}: {item.reason}"
 
 
 def _window(declaration: Declaration, uris: Sequence[str]) -> Window:
