@@ -113,6 +113,15 @@ class PrefixModel:
         days = {DATA_KEYS[key] for key, name in classes.items() if name == "planned"}
         return sorted(key for day in days for key in self._gone(day, ask)) if ask.write == "replace_partition" else []
 
+    def unfinished(self, ask: Ask) -> bool:
+        """Whether the newest date of a snapshot does not tell the whole truth."""
+        newest = self.newest(ask)
+        here = {key: self._class(key, ask) for key in self.stored if DATA_KEYS.get(key) == newest}
+        return newest is not None and self._is_unfinished(newest, here, ask)
+
+    def _is_unfinished(self, day: date, classes: dict[str, str], ask: Ask) -> bool:
+        return bool({*classes.values()} & {"deferred", "quarantined", "skipped"}) or bool(self._gone(day, ask))
+
     def _of(self, day: date, classes: dict[str, str]) -> list[str]:
         return [key for key, name in classes.items() if DATA_KEYS.get(key) == day and name not in OUT]
 
@@ -136,7 +145,7 @@ class PrefixModel:
         keys = self._of(day, classes)
         names = {classes[key] for key in keys}
         versions = {self.seen[key].version for key in keys if classes[key] == "consumed"}
-        finished = not names & {"deferred", "quarantined", "skipped"} and not self._gone(day, ask)
+        finished = not self._is_unfinished(day, {key: classes[key] for key in keys}, ask)
         if "planned" in names or (finished and len(versions) > 1):
             classes.update({key: "planned" for key in keys if classes[key] == "consumed"})
 

@@ -166,6 +166,7 @@ class PlanAgainstModel(RuleBasedStateMachine):
         assert [[key_of(item.object) for item in batch] for batch in plan.batches] == self.model.batches(ask)
         assert [uri.removeprefix(SOURCE) for uri in sorted(plan.missing)] == self.model.missing(ask)
         assert plan.newest_date == (self.model.newest(ask) if ask.write == "snapshot" else None)
+        assert bool(plan.unfinished) == (ask.write == "snapshot" and self.model.unfinished(ask))
         assert bool(plan.batch_id) == bool(plan.batches)
         assert plan == self.plan(ask)
 
