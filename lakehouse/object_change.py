@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from lakehouse.batch.matching import create_target
 from lakehouse.bookmark import RELEASE, RELOAD, REPLAY, RULINGS, SKIP, first_seen
 from lakehouse.catalog import translated
 from lakehouse.errors import UsageError
+from lakehouse.graves import remembered_since
 from lakehouse.iceberg import live_files
 from lakehouse.landing import discover
 from lakehouse.model import (
@@ -214,7 +216,8 @@ def _ruled(item: ObjectDecision, outcome: ObjectOutcome) -> Ruled:
 def _propose(declaration: Declaration, uri: str, kind: str, bookmark: Bookmark, services: Services) -> Proposal:
     day = landing_date(uri, source=declaration.source)
     listing = list_source(declaration, services, Window(day, day))
-    decided = decide_objects([uri], declaration=declaration, bookmark=bookmark, listing=listing, now=services.now())
+    now = services.now()
+    decided = decide_objects([uri], declaration=declaration, bookmark=bookmark, listing=listing, now=now)
     found = decided[uri] if decided else _known(uri, kind, declaration, bookmark, listing)
     partition = f" --partition {found.landing_date}" if found.landing_date else ""
     command = "plan" if kind == SKIP else "load"
@@ -229,7 +232,10 @@ def _propose(declaration: Declaration, uri: str, kind: str, bookmark: Bookmark, 
             if found.decision is Decision.CONSUMED
             else f"lakehouse plan {declaration.table}",
         )
-    warnings = _consequences(declaration, found, bookmark) if kind == SKIP else ()
+    if kind == SKIP:
+        warnings = _without(declaration, found, bookmark)
+    else:
+        warnings = forgotten_deletes(declaration, (found,), bookmark, now=now)
     return Proposal(kind, (found,), warnings, next_step)
 
 
@@ -268,7 +274,21 @@ def _near(uri: str, listing: Sequence[LandingObject], bookmark: Bookmark) -> str
     return f"near is {', '.join(close)}" if close else f"{len(known)} other objects are known, none has a name like it"
 
 
-def _consequences(declaration: Declaration, item: ObjectDecision, bookmark: Bookmark) -> tuple[str, ...]:
+def forgotten_deletes(
+    declaration: Declaration, items: Sequence[ObjectDecision], bookmark: Bookmark, *, now: datetime
+) -> tuple[str, ...]:
+    """That objects are so old that deletes of their rows are not remembered any more."""
+    since = remembered_since(declaration, now)
+    old = [item for item in items if first_seen(bookmark, item.object, now=now) < since]
+    if not declaration.hard_deletes or not old:
+        return ()
+    return (
+        f"deletes before {since.date()} are forgotten: rows of {old[0].object.uri} that other objects have deleted "
+        "come back, unless these are read again too",
+    )
+
+
+def _without(declaration: Declaration, item: ObjectDecision, bookmark: Bookmark) -> tuple[str, ...]:
     """What an operator should know before an object is skipped, by the write mode."""
     day = item.landing_date
     told = []

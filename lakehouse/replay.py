@@ -15,7 +15,14 @@ from lakehouse.bookmark import REPLAY
 from lakehouse.errors import UsageError
 from lakehouse.ingest import LoadRequest, ingest
 from lakehouse.model import Decision, ObjectDecision, Receipt, Window
-from lakehouse.object_change import ObjectChange, Proposal, decide, list_source, publish_proposal
+from lakehouse.object_change import (
+    ObjectChange,
+    Proposal,
+    decide,
+    forgotten_deletes,
+    list_source,
+    publish_proposal,
+)
 from lakehouse.operator_change import Operator
 from lakehouse.placement import landing_date
 from lakehouse.plan import decide_objects
@@ -77,12 +84,13 @@ def _propose(
             next=f"lakehouse batches {declaration.table}",
         )
     uris = objects_with_rejects(position, services, batch_id=batch_id)
+    now = services.now()
     found = decide_objects(
         uris,
         declaration=declaration,
         bookmark=position.bookmark,
         listing=list_source(declaration, services, _window(declaration, uris)) if uris else (),
-        now=services.now(),
+        now=now,
     )
     again = tuple(item for item in found.values() if item.decision is Decision.CONSUMED)
     blocked = [
@@ -91,6 +99,7 @@ def _propose(
         if record.rejects is not None and batch_id in (None, record.batch_id)
     ]
     told = [f"{uri} is not listed any more: its rejects cannot be read again" for uri in uris if uri not in found]
+    told += forgotten_deletes(declaration, again, position.bookmark, now=now)
     told += [_not_again(uri, item) for uri, item in found.items() if item.decision is not Decision.CONSUMED]
     told += [f"batch {one} was not published: its objects are to be read anyway" for one in dict.fromkeys(blocked)]
     if not uris and not blocked:

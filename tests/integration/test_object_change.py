@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -274,3 +275,13 @@ def test_a_skip_that_lost_against_a_load_is_decided_again(lake: Lake) -> None:
     assert "rows of it that the table has stay there" in done.warnings[0]
     assert lake.amounts() == {1: "1.00"}
     assert lake.load(mode=Mode.FULL).state is State.NOTHING_TO_DO
+
+
+def test_an_old_object_whose_deletes_are_forgotten_is_warned_about(stack: Any, tmp_path: Path) -> None:
+    lake = Lake(stack, tmp_path, more="delete_when: amount is null")
+    uri = lake.put(DAY_1, "a.csv", csv(order(1)))
+    lake.load()
+    assert decide(lake, RELOAD, uri, dry_run=True).warnings == ()
+    later = lake.services(now=lambda: datetime.now(UTC) + timedelta(days=11))
+    (warning,) = decide(lake, RELOAD, uri, services=later, dry_run=True).warnings
+    assert f"rows of {uri} that other objects have deleted come back" in warning
