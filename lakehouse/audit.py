@@ -20,7 +20,7 @@ from lakehouse.attempt import AttemptRecord, read_records
 from lakehouse.errors import Detached, LakehouseError
 from lakehouse.lease import read_lease
 from lakehouse.ledger import ledger_head
-from lakehouse.model import NEW_TABLE, Manifest, Reference, State
+from lakehouse.model import NEW_TABLE, Bookmark, Manifest, Reference, State
 from lakehouse.position import Position, find_position
 from lakehouse.services import Services
 from lakehouse.state import read_blob, walk
@@ -154,7 +154,8 @@ def _records(declaration: Declaration, position: Position, services: Services) -
 
 
 def rejected_rows(declaration: Declaration, services: Services, *, batch_id: str | None = None) -> list[RejectedRow]:
-    """Rejects of published batches and of the attempts that are open, or of one batch, newest batch first."""
+    """Rejects that stand, newest batch first: of the latest version of each object, as it was read last, and of the
+    attempts that are open. With `batch_id` those of one batch, whatever was read since."""
     position = find_position(declaration, services)
     open_records: dict[str, AttemptRecord] = {}
     for record in _records(declaration, position, services):
@@ -168,8 +169,34 @@ def rejected_rows(declaration: Declaration, services: Services, *, batch_id: str
         rows += _rows(services, record.batch_id, record.state.value, record.rejects)
     for manifest in _manifests(position, services):
         if batch_id in (None, manifest.batch_id):
-            rows += _rows(services, manifest.batch_id, State.COMMITTED.value, manifest.rejects)
+            found = _rows(services, manifest.batch_id, State.COMMITTED.value, manifest.rejects)
+            rows += [row for row in found if batch_id or _read_last(position.bookmark, row.uri, manifest)]
     return rows
+
+
+def objects_with_rejects(position: Position, services: Services, *, batch_id: str | None = None) -> tuple[str, ...]:
+    """The objects whose rejects stand, by uri; with `batch_id` those that this batch was the last to read."""
+    found = {
+        item.object.uri
+        for manifest in _manifests(position, services)
+        if batch_id in (None, manifest.batch_id)
+        for item in manifest.objects
+        if item.rows.rejected and _read_last(position.bookmark, item.object.uri, manifest)
+    }
+    return tuple(sorted(found))
+
+
+def knows_batch(declaration: Declaration, position: Position, services: Services, batch_id: str) -> bool:
+    """Whether a batch of that id was published, or an attempt at it left a record."""
+    return any(manifest.batch_id == batch_id for manifest in _manifests(position, services)) or any(
+        record.batch_id == batch_id for record in _records(declaration, position, services)
+    )
+
+
+def _read_last(bookmark: Bookmark, uri: str, manifest: Manifest) -> bool:
+    """Whether the manifest's batch is the last one that has read the object."""
+    seen = bookmark.seen.get(uri)
+    return seen is not None and seen.bookmark_version == manifest.bookmark_version
 
 
 def _manifests(position: Position, services: Services) -> Iterator[Manifest]:

@@ -1,18 +1,20 @@
-"""The bookmark as a fold over batch manifests: what a context has seen, and the chain that its next manifest carries.
+"""The bookmark as a fold over batch manifests: what a context has seen, what operators decided about its objects, and
+the chain that its next manifest carries.
 
-Owns the rule how one manifest changes the set of seen objects. Never reads or writes anything: manifests, references
-and times come in as values.
+Owns the rule how one manifest changes the set of seen objects and the rulings beside it. Never reads or writes
+anything: manifests, references and times come in as values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
 
 from lakehouse.errors import DataError, LakehouseError, NotAvailable
 from lakehouse.model import (
     Bookmark,
     ChainLink,
+    Checkpoint,
     Decision,
     LandingObject,
     Manifest,
@@ -26,6 +28,15 @@ CHECKPOINT_EVERY = 100
 
 LOAD = "load"
 """`Manifest.kind` of a batch that read objects; every other kind is an operator's action."""
+
+SKIP, RELEASE, RELOAD, REPLAY = "object-skip", "object-release", "object-reload", "rejects-replay"
+RULINGS = {
+    SKIP: Decision.SKIPPED,
+    RELEASE: Decision.PLANNED,
+    RELOAD: Decision.PLANNED,
+    REPLAY: Decision.PLANNED,
+}
+"""What each kind of operator's decision about objects makes of them."""
 
 
 def needs_checkpoint(version: int) -> bool:
@@ -49,7 +60,7 @@ def fold(bookmark: Bookmark, manifests: Iterable[tuple[Manifest, Reference]]) ->
     Raises DataError when a version is missing or comes twice, NotAvailable for an operator's action that this version
     of lakehouse cannot apply.
     """
-    seen = dict(bookmark.seen)
+    seen, rulings = dict(bookmark.seen), dict(bookmark.rulings)
     version, head, chain = bookmark.version, bookmark.head, bookmark.chain
     graves, settled = bookmark.graves, bookmark.settled_date
     for manifest, reference in manifests:
@@ -58,11 +69,13 @@ def fold(bookmark: Bookmark, manifests: Iterable[tuple[Manifest, Reference]]) ->
                 f"bookmark versions are not consecutive: context={manifest.context} version={version} "
                 f"is followed by version={manifest.bookmark_version} manifest={reference.uri}"
             )
-        seen.update(_changes(manifest))
+        _apply(manifest, seen, rulings)
         version, head = manifest.bookmark_version, reference
         chain = chain_after(manifest, reference)
         graves, settled = manifest.graves, manifest.settled_date
-    return Bookmark(version=version, head=head, chain=chain, seen=seen, graves=graves, settled_date=settled)
+    return Bookmark(
+        version=version, head=head, chain=chain, seen=seen, graves=graves, settled_date=settled, rulings=rulings
+    )
 
 
 def chain_after(manifest: Manifest, reference: Reference) -> tuple[ChainLink, ...]:
@@ -71,22 +84,34 @@ def chain_after(manifest: Manifest, reference: Reference) -> tuple[ChainLink, ..
     return (link,) if manifest.checkpoint else (link, *manifest.chain)
 
 
-def seen_after(bookmark: Bookmark, manifest: Manifest) -> dict[str, SeenObject]:
-    """The full set of seen objects once this manifest is published: what its checkpoint must hold."""
-    return {**bookmark.seen, **_changes(manifest)}
+def checkpoint_after(bookmark: Bookmark, manifest: Manifest) -> Checkpoint:
+    """What the checkpoint of this manifest must hold: all that is seen and ruled once it is published."""
+    seen, rulings = dict(bookmark.seen), dict(bookmark.rulings)
+    _apply(manifest, seen, rulings)
+    return Checkpoint(seen, rulings)
 
 
-def first_seen(seen: Mapping[str, SeenObject], item: LandingObject, *, now: datetime) -> datetime:
+def ruling_of(bookmark: Bookmark, item: LandingObject) -> SeenObject | None:
+    """What an operator decided about exactly this version of the object; a new version is free of it."""
+    ruling = bookmark.rulings.get(item.uri)
+    return ruling if ruling is not None and ruling.object.identity == item.identity else None
+
+
+def first_seen(bookmark: Bookmark, item: LandingObject, *, now: datetime) -> datetime:
     """When exactly this version of the object was seen first: a later reading of it does not make it younger."""
-    known = seen.get(item.uri)
-    return known.first_seen if known is not None and known.object.identity == item.identity else now
+    known = (bookmark.seen.get(item.uri), bookmark.rulings.get(item.uri))
+    return min((k.first_seen for k in known if k is not None and k.object.identity == item.identity), default=now)
 
 
-def _changes(manifest: Manifest) -> dict[str, SeenObject]:
-    """What the manifest adds to the seen set or replaces in it, by uri. Nothing if it does not advance (G4)."""
+def _apply(manifest: Manifest, seen: dict[str, SeenObject], rulings: dict[str, SeenObject]) -> None:
+    """Change both as the manifest says, by uri; not at all if it does not advance (G4).
+
+    A batch that has read a key has carried out the request to read it again, also one about an older version of it. A
+    skip stays: its version could come back.
+    """
     if not manifest.advance:
-        return {}
-    if manifest.kind != LOAD:
+        return
+    if manifest.kind != LOAD and manifest.kind not in RULINGS:
         raise NotAvailable(
             f"a bookmark change of kind={manifest.kind} is not available yet: context={manifest.context} "
             f"bookmark_version={manifest.bookmark_version}"
@@ -94,13 +119,21 @@ def _changes(manifest: Manifest) -> dict[str, SeenObject]:
     changes = {outcome.object.uri: _seen(manifest, outcome) for outcome in manifest.objects}
     if len(changes) != len(manifest.objects):
         raise LakehouseError(f"a batch lists one object twice: batch_id={manifest.batch_id}")
-    return changes
+    if manifest.kind in RULINGS:
+        rulings.update(changes)
+        return
+    seen.update(changes)
+    for uri in changes:
+        if uri in rulings and rulings[uri].decision is not Decision.SKIPPED:
+            del rulings[uri]
 
 
 def _seen(manifest: Manifest, outcome: ObjectOutcome) -> SeenObject:
-    if outcome.decision not in (Decision.CONSUMED, Decision.QUARANTINED):
+    ruled = RULINGS.get(manifest.kind)
+    if outcome.decision not in ((ruled,) if ruled else (Decision.CONSUMED, Decision.QUARANTINED)):
         raise LakehouseError(
-            f"a batch can only consume or quarantine: uri={outcome.object.uri} decision={outcome.decision}"
+            f"{manifest.kind} can only {'decide ' + ruled if ruled else 'consume or quarantine'}: "
+            f"uri={outcome.object.uri} decision={outcome.decision}"
         )
     return SeenObject(
         object=outcome.object,

@@ -63,7 +63,7 @@ def load_graves(
         path.unlink()
     con.execute(
         f"insert into graves {_newest(declaration, 'select * from buried where deleted_at >= ?')}",
-        [_oldest(declaration, now)],
+        [remembered_since(declaration, now)],
     )
     con.execute("drop table buried")
 
@@ -112,13 +112,14 @@ def _remembers(declaration: Declaration) -> bool:
     return declaration.keyed and declaration.delete_when is not None and not declaration.soft_deletes
 
 
-def _oldest(declaration: Declaration, now: datetime) -> datetime:
+def remembered_since(declaration: Declaration, now: datetime) -> datetime:
+    """A hard delete that a batch has read before this is forgotten."""
     return now - timedelta(days=declaration.source.lookback_days + MARGIN_DAYS)
 
 
 def _counting(bookmark: Bookmark, declaration: Declaration, now: datetime) -> tuple[Grave, ...]:
     """The files whose last delete has not expired."""
-    return tuple(grave for grave in bookmark.graves if grave.written_at >= _oldest(declaration, now))
+    return tuple(grave for grave in bookmark.graves if grave.written_at >= remembered_since(declaration, now))
 
 
 def _columns(declaration: Declaration) -> dict[str, str]:

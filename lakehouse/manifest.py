@@ -4,7 +4,8 @@ Owns every format and reads it for ever; a committed sample of each must still l
 same bytes. Never reads or writes storage: that is `lakehouse.state`.
 
 Format 2 of a manifest adds what hard deletes, adopted tables and snapshot feeds leave behind: `graves`, `baseline`,
-`settled_date`. A checkpoint has had one format so far.
+`settled_date`. Format 2 of a checkpoint adds what operators decided about objects: rows of their own with the decision
+`skipped` or `planned`, beside those of what was seen.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import pyarrow.parquet as pq
 from lakehouse.errors import DataError, LakehouseError, NotAvailable
 from lakehouse.model import (
     ChainLink,
+    Checkpoint,
     DateCounts,
     Decision,
     Equation,
@@ -36,7 +38,7 @@ from lakehouse.model import (
 
 _MANIFEST = "manifest"
 _CHECKPOINT = "checkpoint"
-FORMATS = {_MANIFEST: 2, _CHECKPOINT: 1}
+FORMATS = {_MANIFEST: 2, _CHECKPOINT: 2}
 """The formats that are written. A change of columns or of the header's meaning is another number."""
 
 _FORMAT_KEY = "lakehouse.format"
@@ -110,18 +112,18 @@ def decode_manifest(data: bytes) -> Manifest:
     return _decode(data, _MANIFEST, _manifest)
 
 
-def encode_checkpoint(seen: Mapping[str, SeenObject]) -> bytes:
-    """The full set of seen objects as Parquet, rows sorted by landing date and key."""
-    objects = sorted(seen.values(), key=_sort_key)
+def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
+    """Seen objects and rulings as Parquet, rows sorted by landing date and key."""
+    objects = sorted((*checkpoint.seen.values(), *checkpoint.rulings.values()), key=_sort_key)
     columns = _object_columns(objects)
     for name in ("batch_id", "bookmark_version", "declaration"):
         columns[name] = [getattr(item, name) for item in objects]
     return _encode(columns, schema=_CHECKPOINT_SCHEMA, content=_CHECKPOINT, header={})
 
 
-def decode_checkpoint(data: bytes) -> dict[str, SeenObject]:
-    """Read what `encode_checkpoint` wrote, by uri. Raises as `decode_manifest` does."""
-    return _decode(data, _CHECKPOINT, lambda table, _: _seen(table))
+def decode_checkpoint(data: bytes) -> Checkpoint:
+    """Read what `encode_checkpoint` wrote, of this or an older format. Raises as `decode_manifest` does."""
+    return _decode(data, _CHECKPOINT, lambda table, _: _checkpoint(table))
 
 
 def _encode(columns: dict[str, list[Any]], *, schema: pa.Schema, content: str, header: dict[str, Any]) -> bytes:
@@ -259,8 +261,17 @@ def _header(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _seen(table: pa.Table) -> dict[str, SeenObject]:
-    rows = map(
+def _checkpoint(table: pa.Table) -> Checkpoint:
+    seen: dict[str, SeenObject] = {}
+    rulings: dict[str, SeenObject] = {}
+    for item in _seen(table):
+        found = seen if item.decision in (Decision.CONSUMED, Decision.QUARANTINED) else rulings
+        found[item.object.uri] = item
+    return Checkpoint(seen, rulings)
+
+
+def _seen(table: pa.Table) -> Iterable[SeenObject]:
+    return map(
         SeenObject,
         _objects(table),
         _column(table, "landing_date"),
@@ -271,7 +282,6 @@ def _seen(table: pa.Table) -> dict[str, SeenObject]:
         _column(table, "declaration"),
         _times(table, "first_seen"),
     )
-    return {item.object.uri: item for item in rows}
 
 
 def _date_counts(stored: dict[str, Any]) -> DateCounts:

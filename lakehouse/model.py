@@ -76,17 +76,20 @@ class LandingObject:
 
 @dataclass(frozen=True, slots=True)
 class ObjectDecision:
-    """One listed object, classified."""
+    """One listed object, classified. `ruled_at` is the bookmark version at which an operator decided about exactly
+    this version of it, None if nobody did."""
 
     object: LandingObject
     landing_date: date | None
     decision: Decision
     reason: str
+    ruled_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SeenObject:
-    """The latest version of a key that a batch has consumed or quarantined."""
+    """The latest version of a key that a batch has consumed or quarantined; as a ruling, the version that an operator
+    has decided about: SKIPPED, or PLANNED to be read again."""
 
     object: LandingObject
     landing_date: date | None
@@ -245,7 +248,8 @@ class Equation:
 
 @dataclass(frozen=True, slots=True)
 class ObjectOutcome:
-    """What a batch did with one object: `decision` is CONSUMED or QUARANTINED."""
+    """What a batch did with one object: `decision` is CONSUMED or QUARANTINED, of an operator's change SKIPPED or
+    PLANNED."""
 
     object: LandingObject
     landing_date: date | None
@@ -326,7 +330,11 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """The position of a context: version 0 and nothing seen before the first batch."""
+    """The position of a context: version 0 and nothing seen before the first batch.
+
+    `rulings` are what operators decided about object versions, by uri: a skip holds until it is taken back, a request
+    to read again until a batch has read the key.
+    """
 
     version: int = 0
     head: Reference | None = None
@@ -334,6 +342,15 @@ class Bookmark:
     seen: Mapping[str, SeenObject] = field(default_factory=dict)
     graves: tuple[Grave, ...] = ()
     settled_date: date | None = None
+    rulings: Mapping[str, SeenObject] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What of a bookmark only all of its manifests together tell."""
+
+    seen: Mapping[str, SeenObject] = field(default_factory=dict)
+    rulings: Mapping[str, SeenObject] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Publishes what an operator decided: one snapshot of ours, the bookmark's version + 1, author and reason stored.
 
 It goes through the same commit as a batch (DESIGN §3), under the table's lease, and leaves the set of seen objects as
-it is. Owns no decision: `lakehouse.adopt` and `lakehouse.dedupe` say what changes.
+it is: what is decided about objects stands beside it. Owns no decision: `lakehouse.adopt`, `lakehouse.dedupe` and
+`lakehouse.object_change` say what changes.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from typing import TYPE_CHECKING, TypeVar
 from pyiceberg.manifest import DataFile
 
 from lakehouse import naming
-from lakehouse.bookmark import needs_checkpoint, next_chain, seen_after
+from lakehouse.bookmark import checkpoint_after, needs_checkpoint, next_chain
 from lakehouse.errors import Conflict, LakehouseError
 from lakehouse.evolve import SchemaChange
 from lakehouse.iceberg import LiveFiles
 from lakehouse.lease import Lease, acquire
 from lakehouse.lease_record import LeaseHolder
 from lakehouse.ledger import standing_of, sync
-from lakehouse.model import DateCounts, Equation, Manifest, Mode, Reference, RowCounts
+from lakehouse.model import DateCounts, Equation, Manifest, Mode, ObjectOutcome, Reference, RowCounts
 from lakehouse.position import Position, find_position
 from lakehouse.process import this_process
 from lakehouse.publish import Change, publish
@@ -52,7 +53,7 @@ class Operator:
 class Decided:
     """What one operator's change is: its kind, its rows and files, and the equations that were proved for it.
 
-    `live` are the files of the snapshot that `main` was when the change was decided.
+    `objects` are what it decides about; `live` are the files of the snapshot that `main` was then.
     """
 
     kind: str
@@ -60,6 +61,7 @@ class Decided:
     attempt_id: str
     live: LiveFiles
     started_at: datetime
+    objects: tuple[ObjectOutcome, ...] = ()
     rows: RowCounts = field(default_factory=RowCounts)
     dates: Mapping[str, DateCounts] = field(default_factory=dict)
     equations: tuple[Equation, ...] = ()
@@ -94,7 +96,7 @@ def lease_of(
     )
 
 
-def change_id(declaration: Declaration, position: Position, kind: str) -> str:
+def change_id(declaration: Declaration, position: Position, kind: str, objects: Sequence[ObjectOutcome] = ()) -> str:
     """The batch id of a change: the same for every try at it on the same position."""
     return naming.batch_id(
         table_uuid=position.target.uuid,
@@ -102,7 +104,7 @@ def change_id(declaration: Declaration, position: Position, kind: str) -> str:
         bookmark_version=position.bookmark.version,
         declaration=declaration.hash,
         mode=kind,
-        identities=(),
+        identities=[item.object.identity for item in objects],
     )
 
 
@@ -181,14 +183,14 @@ def _write_manifest(
         run_id=operator.run_id,
         kind=decided.kind,
         mode=Mode.INCREMENTAL,
-        advance=False,
+        advance=bool(decided.objects),
         declaration=declaration.hash,
         lookback_days=declaration.source.lookback_days,
         started_at=decided.started_at,
         merge_started_at=None,
         merge_ended_at=None,
         written_at=services.now(),
-        objects=(),
+        objects=decided.objects,
         rows=decided.rows,
         dates=decided.dates,
         equations=decided.equations,
@@ -203,6 +205,6 @@ def _write_manifest(
         settled_date=bookmark.settled_date,
     )
     if needs_checkpoint(manifest.bookmark_version):
-        checkpoint = write_checkpoint(services.state, seen_after(bookmark, manifest), folder=place)
+        checkpoint = write_checkpoint(services.state, checkpoint_after(bookmark, manifest), folder=place)
         manifest = replace(manifest, checkpoint=checkpoint)
     return manifest, write_manifest(services.state, manifest, folder=place)

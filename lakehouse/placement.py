@@ -1,13 +1,13 @@
 """What a listed object is by its key and size alone: data file, control file, folder marker, hidden or foreign.
 
-Owns the order of these questions, the marker names and the control-file names. Never looks at the bookmark, the clock
-or the content.
+Owns the order of these questions, the marker names and the control-file names; what waits for them is in
+`lakehouse.ready`. Never looks at the bookmark, the clock or the content.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from lakehouse.declaration.file_glob import match_glob
 from lakehouse.model import LandingObject
 
 if TYPE_CHECKING:
-    from lakehouse.declaration import Source
+    from lakehouse.declaration import Declaration, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +59,31 @@ def control_uri(uri: str, template: str) -> str:
     return f"{folder}/" + "".join({"{stem}": stem, "{name}": name}.get(part, part) for part in parts)
 
 
-def control_uris(listing: Iterable[LandingObject], *, source: Source, template: str | None) -> frozenset[str]:
+def control_templates(declaration: Declaration) -> frozenset[str]:
+    """What control files are called, for the gate that reads them and for objects that wait for them."""
+    ready = declaration.source.ready
+    return frozenset(filter(None, (declaration.gates.control_file, ready.control if ready else None)))
+
+
+def control_uris(listing: Iterable[LandingObject], *, source: Source, templates: Collection[str]) -> frozenset[str]:
     """Where the control files of the listed data files are, whether these are listed or not.
 
     Only what the declared glob matches has a control file: beside a foreign `a.txt`, a declared `a.csv` stays data.
     """
-    if template is None:
+    if not templates:
         return frozenset()
     data = (obj.uri for obj in listing if not is_marker(obj.uri))
-    owners = (uri for uri in data if _matches(*_locate(uri, source=source), source=source))
-    return frozenset(control for uri in owners if (control := control_uri(uri, template)) != uri)
+    owners = [uri for uri in data if _matches(*_locate(uri, source=source), source=source)]
+    return frozenset(
+        control for template in templates for uri in owners if (control := control_uri(uri, template)) != uri
+    )
 
 
 def _ignored(obj: LandingObject, day: date | None, rest: str, *, source: Source, controls: frozenset[str]) -> str:
     if is_marker(obj.uri):
         return "folder marker"
+    if source.ready and obj.uri.rpartition("/")[2] == source.ready.marker:
+        return "ready marker"
     if obj.uri in controls:
         return "control file"
     if hidden := _hidden(rest):

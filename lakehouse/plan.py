@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lakehouse import naming
+from lakehouse.bookmark import ruling_of
 from lakehouse.errors import ObjectChanged, UsageError
 from lakehouse.model import (
     Bookmark,
@@ -23,10 +24,18 @@ from lakehouse.model import (
     Mode,
     ObjectDecision,
     Plan,
-    SeenObject,
     Window,
 )
-from lakehouse.placement import EMPTY, control_uris, is_marker, landing_date, place
+from lakehouse.placement import (
+    EMPTY,
+    Placement,
+    control_templates,
+    control_uris,
+    is_marker,
+    landing_date,
+    place,
+)
+from lakehouse.ready import Readiness, readiness_of
 from lakehouse.whole_dates import DatePlan, cut_dates, plan_dates
 
 if TYPE_CHECKING:
@@ -38,12 +47,12 @@ class _Request:
     """What is the same for every object of one plan."""
 
     declaration: Declaration
-    seen: Mapping[str, SeenObject]
+    bookmark: Bookmark
     mode: Mode
     full_since: int | None
     window: Window
     now: datetime
-    controls: frozenset[str]
+    ready: Readiness
 
 
 def make_plan(
@@ -74,17 +83,18 @@ def make_plan(
             f"the source names no landing dates, so none can be asked for: table={declaration.table}",
             next=f"lakehouse load {declaration.table}",
         )
+    placed = _placed(declaration, listing)
     request = _Request(
         declaration=declaration,
-        seen=bookmark.seen,
+        bookmark=bookmark,
         mode=mode,
         full_since=full_since,
         window=window,
         now=now,
-        controls=control_uris(listing, source=declaration.source, template=declaration.gates.control_file),
+        ready=readiness_of(placed, source=declaration.source, bookmark=bookmark),
     )
     dates = plan_dates(
-        [_classify(obj, request) for obj in _by_key(listing) if obj.uri not in failed],
+        [_classify(obj, placement, request) for obj, placement in placed if obj.uri not in failed],
         declaration=declaration,
         bookmark=bookmark,
         failed=failed,
@@ -110,6 +120,23 @@ def make_plan(
         return plan
     first = batch_id_for(plan, plan.batches[0], table_uuid=table_uuid, version=bookmark.version)
     return replace(plan, batch_id=first)
+
+
+def decide_objects(
+    uris: Collection[str],
+    *,
+    declaration: Declaration,
+    bookmark: Bookmark,
+    listing: Sequence[LandingObject],
+    now: datetime,
+) -> dict[str, ObjectDecision]:
+    """What an incremental load without a window decides about objects, each by itself, whatever the rest of its date
+    does. Those that are not listed are left out; `listing` holds at least all objects of their dates."""
+    placed = _placed(declaration, listing)
+    ready = readiness_of(placed, source=declaration.source, bookmark=bookmark)
+    request = _Request(declaration, bookmark, Mode.INCREMENTAL, None, Window(), now, ready)
+    wanted = frozenset(uris)
+    return {obj.uri: _classify(obj, placement, request) for obj, placement in placed if obj.uri in wanted}
 
 
 def batch_id_for(plan: Plan, objects: Sequence[ObjectDecision], *, table_uuid: str, version: int) -> str:
@@ -152,6 +179,12 @@ def fingerprints(listing: Sequence[LandingObject], *, source: Source, now: datet
     }
 
 
+def _placed(declaration: Declaration, listing: Sequence[LandingObject]) -> list[tuple[LandingObject, Placement]]:
+    source = declaration.source
+    controls = control_uris(listing, source=source, templates=control_templates(declaration))
+    return [(obj, place(obj, source=source, controls=controls)) for obj in _by_key(listing)]
+
+
 def _by_key(listing: Sequence[LandingObject]) -> list[LandingObject]:
     ordered = sorted(listing, key=lambda obj: obj.uri)
     for before, after in pairwise(ordered):
@@ -162,24 +195,33 @@ def _by_key(listing: Sequence[LandingObject]) -> list[LandingObject]:
     return ordered
 
 
-def _classify(obj: LandingObject, request: _Request) -> ObjectDecision:
-    placement = place(obj, source=request.declaration.source, controls=request.controls)
+def _classify(obj: LandingObject, placement: Placement, request: _Request) -> ObjectDecision:
     day = placement.landing_date
+    ruling = ruling_of(request.bookmark, obj)
+    ruled_at = ruling.bookmark_version if ruling else None
     if placement.ignored and not (placement.ignored == EMPTY and _was_read(obj, request)):
         return ObjectDecision(obj, day, Decision.IGNORED, placement.ignored)
     if day is not None and (outside := _outside(day, request)):
-        return ObjectDecision(obj, day, Decision.OUTSIDE_WINDOW, outside)
-    decision, reason = _compare(obj, request)
-    if decision is Decision.PLANNED and (settles := _settles_at(obj, request.declaration.source, request.now)):
-        decision = Decision.DEFERRED
-        reason = f"too young: settle_seconds={request.declaration.source.settle_seconds} until {settles.isoformat()}"
-    return ObjectDecision(obj, day, decision, reason)
+        skipped = f"; {ruling.reason}" if ruling and ruling.decision is Decision.SKIPPED else ""
+        return ObjectDecision(obj, day, Decision.OUTSIDE_WINDOW, outside + skipped, ruled_at)
+    decision, reason = (ruling.decision, ruling.reason) if ruling else _compare(obj, request)
+    if decision is Decision.PLANNED and (why := _waits_for(obj, day, request)):
+        decision, reason = Decision.DEFERRED, why
+    return ObjectDecision(obj, day, decision, reason, ruled_at)
+
+
+def _waits_for(obj: LandingObject, day: date | None, request: _Request) -> str:
+    """Why an object that is to be read cannot be read yet; empty if it can."""
+    source = request.declaration.source
+    if settles := _settles_at(obj, source, request.now):
+        return f"too young: settle_seconds={source.settle_seconds} until {settles.isoformat()}"
+    return request.ready.why_not(obj, day)
 
 
 def _was_read(obj: LandingObject, request: _Request) -> bool:
     """Whether a batch took rows from the object before it was emptied, or has refused it as it is now: then its rows
     are in the table, and an upload that was cut off must not look like a day without rows."""
-    known = request.seen.get(obj.uri)
+    known = request.bookmark.seen.get(obj.uri)
     return known is not None and (known.decision is Decision.CONSUMED or known.object.identity == obj.identity)
 
 
@@ -198,7 +240,7 @@ def _outside(day: date, request: _Request) -> str:
 
 def _compare(obj: LandingObject, request: _Request) -> tuple[Decision, str]:
     """Compare with the latest version of the key that a batch has seen; its time decides nothing (D01, D02)."""
-    known = request.seen.get(obj.uri)
+    known = request.bookmark.seen.get(obj.uri)
     if known is None:
         return Decision.PLANNED, "new object"
     if known.object.identity != obj.identity:
@@ -252,12 +294,14 @@ def _batches(
 def _warnings(dates: DatePlan, request: _Request) -> tuple[str, ...]:
     warnings = []
     older = sum(
-        item.decision is Decision.CONSUMED and request.seen[item.object.uri].declaration != request.declaration.hash
+        item.decision is Decision.CONSUMED
+        and request.bookmark.seen[item.object.uri].declaration != request.declaration.hash
         for item in dates.decisions
     )
     if older:
         objects = "1 object was" if older == 1 else f"{older} objects were"
         warnings.append(f"{objects} loaded under an older declaration, use mode full")
+    warnings += _skips(dates)
     if dates.missing:
         objects = "object is" if len(dates.missing) == 1 else "objects are"
         warnings.append(
@@ -265,3 +309,14 @@ def _warnings(dates: DatePlan, request: _Request) -> tuple[str, ...]:
             f"{dates.missing[0]}; --accept-missing replaces it without"
         )
     return tuple(warnings)
+
+
+def _skips(dates: DatePlan) -> list[str]:
+    """That operators keep objects from being read, and which dates are replaced without them."""
+    skipped = [item for item in dates.decisions if item.decision is Decision.SKIPPED]
+    if not skipped:
+        return []
+    objects = "1 object is" if len(skipped) == 1 else f"{len(skipped)} objects are"
+    told = [f"{objects} skipped by an operator, the first: {skipped[0].object.uri}: {skipped[0].reason}"]
+    without = {item.landing_date for item in skipped if item.landing_date in dates.replaced}
+    return told + [f"{day} is replaced without its skipped objects" for day in sorted(filter(None, without))]

@@ -131,6 +131,7 @@ class ReceiptBuilder:
             "ignored": count(Decision.IGNORED),
             "outside_window": count(Decision.OUTSIDE_WINDOW),
             "quarantined": count(Decision.QUARANTINED) if not self._error else _quarantined(done),
+            "skipped": count(Decision.SKIPPED),
         }
 
     def _after_a_gate(self, result: BatchResult) -> str:

@@ -207,7 +207,7 @@ def _stored_rows(position: Position, services: Services, identities: set[tuple[s
     total, left = RowCounts(), set(identities)
     for manifest, _ in walk(services.state, position.bookmark.head):
         for item in manifest.objects:
-            if item.object.identity in left:
+            if item.object.identity in left and item.decision is Decision.CONSUMED:
                 left.discard(item.object.identity)
                 total += item.rows
     if left:

@@ -6,14 +6,14 @@ and versions must follow each other without a gap. Never overwrites or deletes a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from lakehouse import naming
 from lakehouse.bookmark import chain_after, fold
 from lakehouse.errors import ConfigurationError, DataError
 from lakehouse.manifest import decode_checkpoint, decode_manifest, encode_checkpoint, encode_manifest
-from lakehouse.model import Bookmark, ChainLink, Manifest, Reference, SeenObject
+from lakehouse.model import Bookmark, ChainLink, Checkpoint, Manifest, Reference
 
 _Value = TypeVar("_Value")
 
@@ -45,9 +45,9 @@ def write_manifest(storage: StateStore, manifest: Manifest, *, folder: str) -> R
     return write_object(storage, folder + "manifest.parquet", encode_manifest(manifest))
 
 
-def write_checkpoint(storage: StateStore, seen: Mapping[str, SeenObject], *, folder: str) -> Reference:
-    """Write the full seen set beside the manifest that will refer to it. Raises as `write_object` does."""
-    return write_object(storage, folder + "checkpoint.parquet", encode_checkpoint(seen))
+def write_checkpoint(storage: StateStore, checkpoint: Checkpoint, *, folder: str) -> Reference:
+    """Write the checkpoint beside the manifest that will refer to it. Raises as `write_object` does."""
+    return write_object(storage, folder + "checkpoint.parquet", encode_checkpoint(checkpoint))
 
 
 def write_rejects(storage: StateStore, data: bytes, *, folder: str) -> Reference:
@@ -108,13 +108,15 @@ def load_bookmark(storage: StateStore, head: Reference | None) -> Bookmark:
             )
         return fold(Bookmark(), reversed(history))
     data = storage.read(_key(storage, oldest.checkpoint))
+    checkpoint = _decoded(oldest.checkpoint, data, decode_checkpoint)
     start = Bookmark(
         version=oldest.bookmark_version,
         head=reference,
         chain=chain_after(oldest, reference),
-        seen=_decoded(oldest.checkpoint, data, decode_checkpoint),
+        seen=checkpoint.seen,
         graves=oldest.graves,
         settled_date=oldest.settled_date,
+        rulings=checkpoint.rulings,
     )
     return fold(start, reversed(history[:-1]))
 

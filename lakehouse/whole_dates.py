@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, TypeVar
 
+from lakehouse.bookmark import ruling_of
 from lakehouse.model import Bookmark, Decision, ObjectDecision, SeenObject
 from lakehouse.placement import landing_date
 
@@ -24,12 +25,14 @@ _WAITING = (Decision.DEFERRED, Decision.QUARANTINED)
 
 @dataclass(frozen=True, slots=True)
 class DatePlan:
-    """Decisions with whole dates, and what a plan says of them (`model.Plan`)."""
+    """Decisions with whole dates, and what a plan says of them (`model.Plan`). `replaced` are the dates whose rows are
+    replaced by those of their planned objects."""
 
     decisions: tuple[ObjectDecision, ...]
     missing: tuple[str, ...] = ()
     newest_date: date | None = None
     unfinished: tuple[str, ...] = ()
+    replaced: frozenset[date] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,11 @@ class _Dates:
         waiting = (item for item in self.decided.get(day, ()) if item.decision in _WAITING)
         named = [f"{self.name(item.object.uri)} is {item.decision.value}" for item in waiting]
         return (*named, *(f"{self.name(uri)} could not be fetched" for uri in self.failed.get(day, ())))
+
+    def skipped(self, day: date) -> tuple[str, ...]:
+        """What an operator keeps from being read: no obstacle to the others, but the date's whole truth is unknown."""
+        here = (item for item in self.decided.get(day, ()) if item.decision is Decision.SKIPPED)
+        return tuple(f"{self.name(item.object.uri)} is skipped" for item in here)
 
     def missing(self, day: date) -> tuple[str, ...]:
         """Objects whose rows the table holds for the date, by all that is known, and that are not listed any more.
@@ -120,6 +128,7 @@ def cut_dates(
 
 def _plan_replacement(decisions: Sequence[ObjectDecision], dates: _Dates, bookmark: Bookmark) -> DatePlan:
     missing: list[str] = []
+    replaced: set[date] = set()
     changed: dict[str, ObjectDecision] = {}
     for day in sorted(dates.decided):
         planned = dates.planned(day)
@@ -130,7 +139,10 @@ def _plan_replacement(decisions: Sequence[ObjectDecision], dates: _Dates, bookma
             continue
         changed |= _read_again(dates.decided[day], f"{dates.name(planned[0].object.uri)} is new in {day}")
         missing += dates.missing(day)
-    return DatePlan(tuple(changed.get(d.object.uri, d) for d in decisions), missing=tuple(missing))
+        replaced.add(day)
+    return DatePlan(
+        tuple(changed.get(d.object.uri, d) for d in decisions), missing=tuple(missing), replaced=frozenset(replaced)
+    )
 
 
 def _plan_snapshot(decisions: Sequence[ObjectDecision], dates: _Dates, *, accept_missing: bool) -> DatePlan:
@@ -139,7 +151,7 @@ def _plan_snapshot(decisions: Sequence[ObjectDecision], dates: _Dates, *, accept
         # a newer date was read before: it is the truth, and none of these dates can be it
         return DatePlan(tuple(decisions))
     gone = () if accept_missing else (f"{dates.name(uri)} is not listed any more" for uri in dates.missing(listed))
-    unfinished = (*dates.obstacles(listed), *gone)
+    unfinished = (*dates.obstacles(listed), *dates.skipped(listed), *gone)
     here = dates.decided.get(listed, ())
     why = ""
     if planned := dates.planned(listed):
@@ -167,9 +179,13 @@ def _read_again(decided: Iterable[ObjectDecision], why: str) -> dict[str, Object
 
 
 def _held_back(item: ObjectDecision, obstacle: str, bookmark: Bookmark) -> ObjectDecision:
-    """An object whose date waits: unseen still, or consumed still if a full load would have read it again."""
+    """An object whose date waits: unseen still, or consumed still if a full load would have read it again.
+
+    One that an operator wants to be read again is not done with.
+    """
     seen = bookmark.seen.get(item.object.uri)
     known = seen and seen.decision is Decision.CONSUMED and seen.object.identity == item.object.identity
+    known = known and ruling_of(bookmark, item.object) is None
     return replace(
         item,
         decision=Decision.CONSUMED if known else Decision.DEFERRED,

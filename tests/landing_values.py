@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from lakehouse.bookmark import advance, needs_checkpoint, next_chain, seen_after
+from lakehouse.bookmark import advance, checkpoint_after, needs_checkpoint, next_chain
 from lakehouse.declaration import Declaration
 from lakehouse.manifest import encode_manifest
 from lakehouse.model import (
@@ -139,6 +139,6 @@ def publish(store: MemoryStore, bookmark: Bookmark, manifest: Manifest) -> Bookm
         attempt_id=manifest.attempt_id,
     )
     if needs_checkpoint(manifest.bookmark_version):
-        checkpoint = write_checkpoint(store, seen_after(bookmark, manifest), folder=folder)
+        checkpoint = write_checkpoint(store, checkpoint_after(bookmark, manifest), folder=folder)
         manifest = replace(manifest, checkpoint=checkpoint)
     return advance(bookmark, manifest, write_manifest(store, manifest, folder=folder))

@@ -68,6 +68,13 @@ class Lake:
         library = self.library()
         library.ingest(daily_table(), LoadRequest(), library.open(daily_table(), lambda _: None))
 
+    def rule(self, day: str, name: str, decision: Decision) -> None:
+        """An operator decides about an object as it is."""
+        item = self.objects[f"s3://landing/in/day={day}/{name}"]
+        version = self.bookmark.version + 1
+        made = SeenObject(item, date.fromisoformat(day), decision, "ruled", f"batch{version}", version, "", self.now)
+        self.bookmark = replace(self.bookmark, version=version, rulings={**self.bookmark.rulings, item.uri: made})
+
     def reset(self) -> None:
         """Forget what was read, as an operator does: the version moves on."""
         self.bookmark = Bookmark(version=self.bookmark.version + 1)
@@ -101,8 +108,10 @@ class Lake:
         planned = [d for d in plan.decisions if d.decision is Decision.PLANNED]
         if planned:
             self.bookmark = self._after(planned, declaration)
-        done = receipt(declaration, request, planned, self.bookmark.version)
-        return replace(done, added_columns=self.added_columns)
+        made = receipt(declaration, request, planned, self.bookmark.version)
+        return replace(
+            made, added_columns=self.added_columns, objects={**made.objects, "deferred": plan.count(Decision.DEFERRED)}
+        )
 
     def _after(self, planned: Iterable[ObjectDecision], declaration: Declaration) -> Bookmark:
         version = self.bookmark.version + 1
@@ -112,7 +121,8 @@ class Lake:
             )
             for d in planned
         }
-        return Bookmark(version=version, seen={**self.bookmark.seen, **seen})
+        rulings = {uri: r for uri, r in self.bookmark.rulings.items() if uri not in seen}
+        return Bookmark(version=version, seen={**self.bookmark.seen, **seen}, rulings=rulings)
 
     def _recount(
         self, declaration: Declaration, services: Services, snapshot_id: int | None, landing_date: date | None

@@ -17,6 +17,8 @@ DATA_KEYS = {
     "day=2026-08-30/b c+%20.csv": date(2026, 8, 30),
     "day=2026-08-31/a.csv": date(2026, 8, 31),
     "day=2026-08-31/ü.csv": date(2026, 8, 31),
+    "day=2026-08-30/done.csv": date(2026, 8, 30),
+    "day=2026-08-31/done.csv": date(2026, 8, 31),
     "day=2026-09-01/a.csv": date(2026, 9, 1),
 }
 IGNORED_KEYS = {
@@ -24,11 +26,16 @@ IGNORED_KEYS = {
     "day=2026-08-30_$folder$": "marker",
     "day=2026-08-30/_a.csv": "hidden",
     "day=2026-08-30/a.txt": "glob",
+    "day=2026-08-30/a.count": "glob",
+    "day=2026-08-31/a.count": "glob",
     "day=2026-02-30/a.csv": "date",
     "nodate.csv": "date",
 }
 KEYS = sorted([*DATA_KEYS, *IGNORED_KEYS])
 OUT = ("ignored", "outside_window")
+
+# What an object or a date waits for; `done.csv` is data where it is not declared as a marker.
+READY = {"objects": 2, "marker": "done.csv", "control": "{stem}.count"}
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Ask:
-    """What a load asks for."""
+    """What a load asks for. `ready` is empty, or one of READY."""
 
     mode: str
     first: date | None
@@ -62,6 +69,7 @@ class Ask:
     max_bytes: int | None
     delimiter: str
     write: str
+    ready: str = ""
 
     @property
     def declaration(self) -> tuple[str, str]:
@@ -70,12 +78,16 @@ class Ask:
 
 @dataclass
 class PrefixModel:
-    """The prefix, the clock in seconds, and what was seen; `reads` lists every version read, in order."""
+    """The prefix, the clock in seconds, and what was seen; `reads` lists every version read, in order.
+
+    `rulings` hold the version that an operator has decided about, and "skipped" or "planned".
+    """
 
     clock: int = 0
     version: int = 0
     stored: dict[str, Stored] = field(default_factory=dict)
     seen: dict[str, Seen] = field(default_factory=dict)
+    rulings: dict[str, tuple[str, str]] = field(default_factory=dict)
     reads: list[tuple[str, str, int]] = field(default_factory=list)
 
     def classes(self, ask: Ask) -> dict[str, str]:
@@ -101,6 +113,15 @@ class PrefixModel:
         days = {DATA_KEYS[key] for key, name in classes.items() if name == "planned"}
         return sorted(key for day in days for key in self._gone(day, ask)) if ask.write == "replace_partition" else []
 
+    def unfinished(self, ask: Ask) -> bool:
+        """Whether the newest date of a snapshot does not tell the whole truth."""
+        newest = self.newest(ask)
+        here = {key: self._class(key, ask) for key in self.stored if DATA_KEYS.get(key) == newest}
+        return newest is not None and self._is_unfinished(newest, here, ask)
+
+    def _is_unfinished(self, day: date, classes: dict[str, str], ask: Ask) -> bool:
+        return bool({*classes.values()} & {"deferred", "quarantined", "skipped"}) or bool(self._gone(day, ask))
+
     def _of(self, day: date, classes: dict[str, str]) -> list[str]:
         return [key for key, name in classes.items() if DATA_KEYS.get(key) == day and name not in OUT]
 
@@ -113,18 +134,18 @@ class PrefixModel:
         if names & {"deferred", "quarantined"}:
             for key in keys:
                 seen = self.seen.get(key)
-                known = seen and not seen.bad and seen.etag == self.stored[key].etag
+                known = seen and not seen.bad and seen.etag == self.stored[key].etag and not self._ruled(key)
                 if classes[key] == "planned":
                     classes[key] = "consumed" if known else "deferred"
         else:
-            classes.update(dict.fromkeys(keys, "planned"))
+            classes.update({key: "planned" for key in keys if classes[key] != "skipped"})
 
     def _read_whole(self, day: date, classes: dict[str, str], ask: Ask) -> None:
         """What is consumed of a snapshot's newest date is read again with what is new, or if it was read in pieces."""
         keys = self._of(day, classes)
         names = {classes[key] for key in keys}
         versions = {self.seen[key].version for key in keys if classes[key] == "consumed"}
-        finished = not names & {"deferred", "quarantined"} and not self._gone(day, ask)
+        finished = not self._is_unfinished(day, {key: classes[key] for key in keys}, ask)
         if "planned" in names or (finished and len(versions) > 1):
             classes.update({key: "planned" for key in keys if classes[key] == "consumed"})
 
@@ -138,21 +159,49 @@ class PrefixModel:
 
     def _class(self, key: str, ask: Ask) -> str:
         obj, seen = self.stored[key], self.seen.get(key)
-        # an object that was emptied had rows, or was refused as it is
-        emptied = seen is not None and (not seen.bad or seen.etag == obj.etag)
-        if key in IGNORED_KEYS or (obj.size == 0 and not emptied):
+        if self._ignored(key, ask):
             return "ignored"
         day = DATA_KEYS[key]
         if day < START_DATE or (ask.first and day < ask.first) or (ask.last and day > ask.last):
             return "outside_window"
-        if seen and seen.etag == obj.etag and ask.mode != "full":
+        ruled = self._ruled(key)
+        if ruled == "skipped":
+            return "skipped"
+        if seen and seen.etag == obj.etag and ask.mode != "full" and not ruled:
             if not seen.bad:
                 return "consumed"
             if seen.declaration == ask.declaration:
                 return "quarantined"
         if ask.settle and self.clock < obj.modified + ask.settle:
             return "deferred"
-        return "planned"
+        return "planned" if self._ready(key, ask) else "deferred"
+
+    def _ignored(self, key: str, ask: Ask) -> bool:
+        obj, seen = self.stored[key], self.seen.get(key)
+        # an object that was emptied had rows, or was refused as it is
+        emptied = seen is not None and (not seen.bad or seen.etag == obj.etag)
+        marker = ask.ready == "marker" and key.endswith("/done.csv")
+        return key in IGNORED_KEYS or marker or (obj.size == 0 and not emptied)
+
+    def _ruled(self, key: str) -> str:
+        etag, ruling = self.rulings.get(key, ("", ""))
+        return ruling if etag == self.stored[key].etag else ""
+
+    def _ready(self, key: str, ask: Ask) -> bool:
+        folder, _, name = key.rpartition("/")
+        if ask.ready == "marker":
+            return f"{folder}/done.csv" in self.stored
+        if ask.ready == "control":
+            return f"{folder}/{name.removesuffix('.csv')}.count" in self.stored
+        if ask.ready == "objects":
+            there = {other for other in self.stored if not self._ignored(other, ask)} | set(self.seen)
+            return sum(DATA_KEYS[other] == DATA_KEYS[key] for other in there) >= 2
+        return True
+
+    def rule(self, key: str, ruling: str) -> None:
+        """An operator decides about a stored object as it is."""
+        self.version += 1
+        self.rulings[key] = (self.stored[key].etag, ruling)
 
     def batches(self, ask: Ask) -> list[list[str]]:
         """The planned keys, oldest first, cut by the bounds; between dates alone where these are read as a whole."""
@@ -180,4 +229,6 @@ class PrefixModel:
             etag = self.stored[key].etag
             self.reads.append((key, etag, self.version))
             if ask.mode != "no-advance":
+                if self.rulings.get(key, ("", ""))[1] == "planned":
+                    del self.rulings[key]
                 self.seen[key] = Seen(etag, key in bad, ask.declaration, self.version)

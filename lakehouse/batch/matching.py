@@ -104,7 +104,7 @@ def match_batch(
     Raises what `match_target` and `fit_table` raise.
     """
     started_at = services.now()
-    found = prepared or prepare(task.declaration, _new_target(task, services))
+    found = prepared or prepare(task.declaration, create_target(task.declaration, services))
     assert found is not None
     if task.declaration.hard_deletes:
         bookmark = task.position.bookmark
@@ -113,22 +113,22 @@ def match_batch(
     return MatchedBatch(found.target, found.table, found.schema, found.live, match, started_at)
 
 
-def _new_target(task: BatchTask, services: Services) -> Target:
-    """The planned target that does not exist yet, created after the gates; it must be what was declared. What files
-    add comes with their rows."""
-    declared = task.declaration.declared
+def create_target(declaration: Declaration, services: Services) -> Target:
+    """The target that does not exist yet, created after the gates or by an operator's first change; it must be what was
+    declared. What files add comes with their rows."""
+    declared = declaration.declared
     schema = target_schema(declared)
     spec = target_spec(declared, schema)
     table = ensure_table(
         services.catalog,
-        task.declaration.table,
+        declaration.table,
         schema=schema,
         spec=spec,
-        properties=new_properties(task.declaration.table_properties),
-        location=task.declaration.location,
+        properties=new_properties(declaration.table_properties),
+        location=declaration.location,
         pause=services.pause,
     )
-    target = look(task.declaration.table, task.declaration.context, table)
+    target = look(declaration.table, declaration.context, table)
     if target.tag is not None or holds_rows_of_others(target):
         raise RetryLater(f"table {target.name} was created and loaded by somebody else meanwhile")
     fit_table(declared, table)

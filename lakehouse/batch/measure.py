@@ -8,6 +8,7 @@ from datetime import date
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from lakehouse.bookmark import LOAD
 from lakehouse.gate import Measured
 from lakehouse.merge.supersede import Superseded
 from lakehouse.model import Bookmark, Decision, ObjectOutcome
@@ -60,7 +61,7 @@ def _history(bookmark: Bookmark, services: Services) -> dict[date, dict[str, int
     history: dict[date, dict[str, int]] = {}
     for manifest, _ in islice(walk(services.state, bookmark.head), HISTORY):
         for item in manifest.objects:
-            if item.landing_date is not None:
+            if item.landing_date is not None and manifest.kind == LOAD:
                 history.setdefault(item.landing_date, {}).setdefault(item.object.uri, item.rows.staged)
     return history
 

@@ -207,7 +207,7 @@ class _Stager:
         self.warnings = {uri: text for uri, text in self.warnings.items() if uri not in refused}
 
     def _tell(self, item: ObjectDecision, staged: StagedObject | UnreadableObject) -> None:
-        seen = first_seen(self._bookmark.seen, item.object, now=self._now)
+        seen = first_seen(self._bookmark, item.object, now=self._now)
         if isinstance(staged, UnreadableObject):
             decided = ObjectOutcome(item.object, item.landing_date, Decision.QUARANTINED, staged.message, seen)
             self.outcomes.append(decided)

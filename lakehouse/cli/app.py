@@ -22,6 +22,7 @@ from lakehouse.cli import (
     demo,
     dev,
     load,
+    objects,
     operate,
     pending,
     reconcile,
@@ -46,6 +47,7 @@ arrivals.add_to(app)
 reconcile.add_to(app)
 check.add_to(app)
 operate.add_to(app)
+objects.add_to(app)
 demo.add_to(app)
 dev.add_to(app)
 app.add_typer(stack.app, name="stack")

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from lakehouse.audit import TableStatus, rejected_rows, status_of, unreadable_status
-from lakehouse.cli.options import AsJson, TableName, declared, services_for
+from lakehouse.cli import objects
+from lakehouse.cli.options import AsJson, OneBatch, TableName, declared, services_for
 from lakehouse.cli.output import console, print_json, print_table
 from lakehouse.cli.pending import add_refusal
 from lakehouse.declaration import Declaration, load_declarations
@@ -19,7 +20,6 @@ from lakehouse.services import Services
 from lakehouse.settings import assets_folder
 from lakehouse.target import Target
 
-OneBatch = Annotated[str | None, typer.Option("--batch", metavar="BATCH", help="One batch, by its id.")]
 OptionalTable = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="namespace.table; default: all")]
 
 _BATCH_COLUMNS = (
@@ -38,7 +38,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("files", epilog="Example: lakehouse files analytics.orders")(files)
     rejects = typer.Typer(help="Rows that did not fit.", no_args_is_help=True)
     rejects.command("show", epilog="Example: lakehouse rejects show analytics.orders")(show_rejects)
-    add_refusal(rejects, "rejects", "replay")
+    objects.add_replay_to(rejects)
     app.add_typer(rejects, name="rejects")
     ledger = typer.Typer(help="The ledger tables in the namespace lakehouse_ops.", no_args_is_help=True)
     ledger.command("rebuild", epilog="Example: lakehouse ledger rebuild analytics.orders")(rebuild_ledger)
@@ -120,7 +120,10 @@ def _tell_if_behind(declaration: Declaration, target: Target, services: Services
 
 
 def show_rejects(table: TableName, batch: OneBatch = None, as_json: AsJson = False) -> None:
-    """Rows that did not fit, by file and line; of a blocked batch too."""
+    """Rows that did not fit when their files were read last, by file and line; of a blocked batch too.
+
+    With --batch those of one batch, also if its files were read again since.
+    """
     declaration = declared(table)
     rows = rejected_rows(declaration, services_for(declaration), batch_id=batch)
     if as_json:

@@ -13,13 +13,13 @@ import typer
 from rich.text import Text
 
 from lakehouse.adopt import Adoption, adopt
-from lakehouse.cli.options import AsJson, TableName, declared, services_for
+from lakehouse.cli.options import AsJson, DryRun, TableName, declared, services_for
 from lakehouse.cli.output import console, print_json, print_pairs, print_table
 from lakehouse.dedupe import Deduplication, dedupe
 from lakehouse.errors import NotAvailable
+from lakehouse.model import State
 from lakehouse.operator_change import Operator
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Check and tell; change nothing.")]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is stored with the change.")]
 
 
@@ -91,7 +91,7 @@ def _print_adoption(found: Adoption) -> None:
     print_pairs(
         {
             "table": found.table,
-            "state": _state(found.state.value, found.dry_run),
+            "state": state_text(found.state, found.dry_run),
             "bookmark": f"{found.context} version {found.bookmark_version}",
             "snapshot": found.snapshot_id,
             "baseline": "as it was taken over" if found.baseline is None else f"{found.baseline:,} rows",
@@ -101,14 +101,14 @@ def _print_adoption(found: Adoption) -> None:
             "ledger": found.ledger,
         }
     )
-    _print_ending(found.warnings, found.next)
+    print_hints(found.warnings, found.next)
 
 
 def _print_deduplication(found: Deduplication) -> None:
     print_pairs(
         {
             "table": found.table,
-            "state": _state(found.state.value, found.dry_run),
+            "state": state_text(found.state, found.dry_run),
             "bookmark": f"{found.context} version {found.bookmark_version}",
             "snapshot": found.snapshot_id,
             "rows": f"{found.rows:,}",
@@ -119,14 +119,14 @@ def _print_deduplication(found: Deduplication) -> None:
     )
     if found.first:
         print_table("", ["key", "rows"], [(d.key, d.rows) for d in found.first])
-    _print_ending(found.warnings, found.next)
+    print_hints(found.warnings, found.next)
 
 
-def _state(state: str, dry_run: bool) -> str:
-    return "dry run, nothing was changed" if dry_run else state
+def state_text(state: State, dry_run: bool) -> str:
+    return "dry run, nothing was changed" if dry_run else state.value
 
 
-def _print_ending(warnings: tuple[str, ...], next_step: str) -> None:
+def print_hints(warnings: tuple[str, ...], next_step: str) -> None:
     for warning in warnings:
         console().print(Text(f"warning: {warning}", style="yellow"))
     if next_step:

@@ -17,6 +17,8 @@ from lakehouse.settings import assets_folder
 
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table, as declared")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+OneBatch = Annotated[str | None, typer.Option("--batch", metavar="BATCH", help="One batch, by its id.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check and tell; change nothing.")]
 Partition = Annotated[str | None, typer.Option("--partition", metavar="DATE", help="One landing date, YYYY-MM-DD.")]
 First = Annotated[str | None, typer.Option("--from", metavar="DATE", help="First landing date, inclusive.")]
 Last = Annotated[str | None, typer.Option("--to", metavar="DATE", help="Last landing date, inclusive.")]

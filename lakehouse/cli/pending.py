@@ -15,7 +15,6 @@ _COMMANDS = {
     "release": "let a held table load again",
     "diagnose": "which state holds, the evidence, the next command",
     "infer": "write a declaration from files",
-    "object": "skip, release or reload one object",
     "gate": "accept a failed gate",
 }
 _ANY = {"allow_extra_args": True, "ignore_unknown_options": True}

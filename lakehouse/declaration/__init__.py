@@ -21,6 +21,7 @@ from lakehouse.declaration.formats import (
 )
 from lakehouse.declaration.landing_pattern import LandingPattern
 from lakehouse.declaration.load import (
+    declarations_reading,
     find_declaration,
     load_declarations,
     parse_declaration_file,
@@ -29,7 +30,7 @@ from lakehouse.declaration.load import (
 )
 from lakehouse.declaration.model import Declaration
 from lakehouse.declaration.partition_field import PartitionField
-from lakehouse.declaration.source import Source
+from lakehouse.declaration.source import Ready, Source
 
 __all__ = [
     "AvroFormat",
@@ -46,9 +47,11 @@ __all__ = [
     "OrcFormat",
     "ParquetFormat",
     "PartitionField",
+    "Ready",
     "Source",
     "Trailer",
     "XmlFormat",
+    "declarations_reading",
     "find_declaration",
     "load_declarations",
     "match_glob",

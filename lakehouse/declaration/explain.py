@@ -22,7 +22,7 @@ from lakehouse.declaration.formats import (
 )
 from lakehouse.declaration.model import Declaration
 from lakehouse.declaration.problem import Finding, Loc, nearest
-from lakehouse.declaration.source import Source
+from lakehouse.declaration.source import Ready, Source
 from lakehouse.declaration.yaml_source import Substituted
 
 _KINDS = {
@@ -164,6 +164,7 @@ _HOMES: dict[str, type[BaseModel]] = {
     "source.format of jsonl": JsonlFormat,
     "source.format of json": JsonFormat,
     "source.format of xml": XmlFormat,
+    "source.ready": Ready,
     "gates": Gates,
     "gates.expected_objects": ExpectedObjects,
     "a column": Column,
@@ -174,6 +175,8 @@ def _model_at(loc: Loc) -> type[BaseModel]:
     match loc:
         case ("source",):
             return Source
+        case ("source", "ready"):
+            return Ready
         case ("source", "format", str(tag)):
             return FORMATS[tag]
         case ("source", "format", _, "trailer"):

@@ -56,6 +56,11 @@ class LandingPattern:
         dates = {day for day in days if day}
         return (dates.pop() if len(dates) == 1 else None), relative_key
 
+    def folder(self, relative_key: str) -> str | None:
+        """The leading folders that name the landing date, with the closing slash; None if folders do not name it."""
+        found = self.folders.match(relative_key)
+        return relative_key[: found.end()] if found and _day(found) else None
+
     def match(self, relative_key: str) -> date | None:
         """The landing date; None if the key names no date, no real date or several."""
         return self.locate(relative_key)[0]

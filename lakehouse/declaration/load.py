@@ -64,6 +64,22 @@ def find_declaration(root: Path, table: str, env: Mapping[str, str]) -> Declarat
     raise UsageError(f"no declaration of table={table}; {hint}", next="lakehouse validate")
 
 
+def declarations_reading(root: Path, uri: str, env: Mapping[str, str]) -> tuple[Declaration, ...]:
+    """The declarations whose source folder holds an object; of several, those whose `files` ask for it if any does.
+
+    Raises as `find_declaration` does where there is none.
+    """
+    parsed = _load(root, env)
+    holding = [d for d in parsed.declarations if uri.startswith(d.source.uri)]
+    asking = [d for d in holding if d.source.locate(uri.removeprefix(d.source.uri))[1]]
+    if holding:
+        return tuple(asking or holding)
+    parsed.or_raise()
+    sources = sorted({d.source.uri for d in parsed.declarations})
+    hint = nearest(uri, sources) if sources else f"no table is declared below {root}"
+    raise UsageError(f"no declared source holds uri={uri}; {hint}", next="lakehouse validate")
+
+
 def parse_declaration_file(path: Path, env: Mapping[str, str]) -> tuple[Declaration, ...]:
     """The declarations of one file, in its order. Raises DeclarationError or NotAvailable."""
     return _unique(_parse_file(path, env)).or_raise()

@@ -64,6 +64,7 @@ def broken_rules(attributes: Mapping[str, Any]) -> Iterator[Finding]:
     raw = _Raw(columns, types, source, _mapping(source.get("format")))
     yield from _column_names(raw)
     yield from _paths(raw)
+    yield from _ready(source)
     yield from _spellings(raw)
     yield from _nested_origins(raw)
     if columns:
@@ -140,6 +141,16 @@ def _paths(raw: _Raw) -> Iterator[Finding]:
             yield Finding(place, "the source has no landing date; add source.partition such as input_date=%Y-%m-%d")
         if name in raw.types and raw.types[name].name != "date":
             yield Finding((*place[:2], "type"), f"got {raw.types[name]}; expected date, for from_path: date")
+
+
+def _ready(source: Mapping[str, Any]) -> Iterator[Finding]:
+    """What makes a landing date ready means nothing where there is none."""
+    if not source or source.get("partition") is not None:
+        return
+    for name in ("objects", "marker"):
+        if _mapping(source.get("ready")).get(name) is not None:
+            message = "it is about a landing date, and the source has none; add source.partition, or use control"
+            yield Finding(("source", "ready", name), message, at_key=True)
 
 
 def _spellings(raw: _Raw) -> Iterator[Finding]:

@@ -7,9 +7,9 @@ from datetime import date
 from functools import cached_property
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Strict
+from pydantic import AfterValidator, Field, Strict, model_validator
 
-from lakehouse.declaration.fields import Context, Count, Glob, Positive, Size, Values, only
+from lakehouse.declaration.fields import Context, Count, Glob, Positive, Size, Text, Values, matching
 from lakehouse.declaration.file_glob import match_glob
 from lakehouse.declaration.formats import Format
 from lakehouse.declaration.landing_pattern import LandingPattern
@@ -31,6 +31,24 @@ def _partition(text: str) -> str:
     return text
 
 
+class Ready(Values):
+    """When an object may be read; exactly one of the three is given.
+
+    `objects`: its landing date has at least so many. `marker`: the folder that names its landing date holds a file of
+    this name. `control`: its control file is there, named as in `gates.control_file`.
+    """
+
+    objects: Positive | None = None
+    marker: Annotated[str, Strict(), matching(r"[^/\x00]+", "the name of a file such as _SUCCESS")] | None = None
+    control: Annotated[Text, Field(min_length=1)] | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Ready:
+        if sum(value is not None for value in (self.objects, self.marker, self.control)) != 1:
+            raise ValueError('expected one of objects: 3, marker: _SUCCESS or control: "{stem}.count"')
+        return self
+
+
 class Source(Values):
     """One source. Seconds and days are whole numbers, `max_bytes` is in bytes; None is unbounded."""
 
@@ -41,7 +59,7 @@ class Source(Values):
     bookmark: Context
     lookback_days: Count = 3
     settle_seconds: Count = 0
-    ready: Annotated[None, only(None)] = None
+    ready: Ready | None = None
     max_files: Positive | None = None
     max_bytes: Size = 20_000_000_000
     on_overwrite: Literal["keep", "retract"] = "keep"

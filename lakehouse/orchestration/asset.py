@@ -1,12 +1,12 @@
 """The asset of a table: unwraps a run into a request, loads, and turns the receipt into a materialization.
 
 When is a partition materialized? When a load committed something; when a load of a complete listing had nothing to do
-although Dagster knows no materialization of the partition: a day without files turns green, and a day that was loaded
-by the command line is caught up with; and in every run of a backfill, which Dagster calls failed if one of its
-partitions yields nothing. Any other load with nothing to do yields no output, so that nothing downstream is triggered;
-it is recorded as an observation, and a partition that was green stays green. Dagster then skips the check steps of that
-run, which would leave the checks of the partition without a result (field case C08), so the body reports their
-evaluations itself.
+although Dagster knows no materialization of the partition and no object waits: a day without files turns green, and a
+day that was loaded by the command line is caught up with; and in every run of a backfill, which Dagster calls failed if
+one of its partitions yields nothing. Any other load with nothing to do yields no output, so that nothing downstream is
+triggered; it is recorded as an observation, and a partition that was green stays green. Dagster then skips the check
+steps of that run, which would leave the checks of the partition without a result (field case C08), so the body reports
+their evaluations itself.
 
 No `from __future__ import annotations` here: Dagster reads the annotations of the body.
 """
@@ -81,7 +81,9 @@ def build_asset(declaration: "Declaration", library: Library, report_checks: Rep
         if has_failed(receipt):
             _observe(context, receipt, keys)
             fail_load(context, receipt)
-        if receipt.state is State.COMMITTED or (receipt.state is State.NOTHING_TO_DO and _is_awaited(context, keys)):
+        if receipt.state is State.COMMITTED or (
+            receipt.state is State.NOTHING_TO_DO and _is_awaited(context, receipt, keys)
+        ):
             yield _materialize(context, declaration, receipt, keys)
         else:
             context.log.info(f"{declaration.table}: nothing to do, nothing downstream is triggered")
@@ -153,10 +155,15 @@ def _observe(context: dg.AssetExecutionContext, receipt: Receipt, keys: Sequence
         context.log_event(dg.AssetObservation(asset_key=context.asset_key, partition=key, metadata=own))
 
 
-def _is_awaited(context: dg.AssetExecutionContext, keys: Sequence[str]) -> bool:
-    """Whether Dagster waits for a materialization although there was nothing to load."""
+def _is_awaited(context: dg.AssetExecutionContext, receipt: Receipt, keys: Sequence[str]) -> bool:
+    """Whether Dagster waits for a materialization although there was nothing to load.
+
+    Not of a date whose objects are there and not ready: it would turn green, and set off what is downstream.
+    """
     if BACKFILL in context.run.tags:
         return True
+    if receipt.objects["deferred"]:
+        return False
     return any(last_materialization(context.instance, context.asset_key, key) is None for key in keys or (None,))
 
 

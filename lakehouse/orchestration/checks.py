@@ -60,7 +60,7 @@ _DESCRIPTIONS: Mapping[CheckName, str] = {
     "counts_reconcile": "Rows in the table, recounted by a scan, equal the rows that the published batches left there",
     "keys_unique": "Every key is in the table once, and none is NULL",
     "gates": "The gates of the last load passed",
-    "objects_complete": "Every listed object is consumed or ignored: none waits, none is quarantined",
+    "objects_complete": "Every listed object is consumed, ignored or skipped by an operator: none is left",
     "late_arrivals": "No object came after the schedule had stopped looking at its date",
     "freshness": "The expected objects of a date are there in time",
 }

@@ -23,6 +23,14 @@ def planned_dates(plan: Plan, declaration: Declaration) -> dict[str, int]:
     return dict(sorted(Counter(item.landing_date.isoformat() for item in planned if item.landing_date).items()))
 
 
+def deferred_dates(plan: Plan, declaration: Declaration) -> frozenset[str]:
+    """Dates (ISO) with objects that wait: too young, or not ready."""
+    deferred = [item for item in plan.decisions if item.decision is Decision.DEFERRED]
+    if declaration.source.landing is None:
+        return frozenset([UNDATED] if deferred else [])
+    return frozenset(item.landing_date.isoformat() for item in deferred if item.landing_date)
+
+
 def as_dates(keys: dict[str, int]) -> list[date]:
     """The dated ones."""
     return [date.fromisoformat(key) for key in keys if key != UNDATED]

@@ -20,7 +20,7 @@ from lakehouse.orchestration.cursor import Asked, Fate, RunFate, next_request, r
 from lakehouse.orchestration.library import Library, silent
 from lakehouse.orchestration.names import REFUSED, RUN_KEY, SENSOR, asset_key, run_tags
 from lakehouse.orchestration.partitions import known_dates
-from lakehouse.orchestration.requests import UNDATED, as_dates, planned_dates
+from lakehouse.orchestration.requests import UNDATED, as_dates, deferred_dates, planned_dates
 from lakehouse.plan import fingerprints
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ def build_sensor(
         plan = library.plan(declaration, LoadRequest(), services)
         marks = _marks(plan, declaration, now)
         old = read_cursor(context.cursor)
-        asked: dict[str, Asked] = {key: old[key] for key in marks if key in old}
+        # a date that waits again must not be forgotten: the key of its last run would come a second time
+        unseen = {*marks, *deferred_dates(plan, declaration)}
+        asked: dict[str, Asked] = {key: old[key] for key in sorted(unseen) if key in old}
         wanted: dict[str, Asked] = {}
         for key, mark in marks.items():
             before = asked.get(key)
@@ -68,12 +70,18 @@ def build_sensor(
 
 
 def _marks(plan: "Plan", declaration: "Declaration", now: datetime) -> dict[str, str]:
-    """The partitions with unseen objects, each with a mark that changes with its objects and the declaration."""
+    """The partitions with unseen objects, each with a mark that changes with its objects, what operators decided about
+    them, and the declaration."""
     planned = planned_dates(plan, declaration)
     known = {day.isoformat() for day in known_dates(declaration, as_dates(planned), now=now)} | {UNDATED}
     prints = fingerprints([d.object for d in plan.decisions], source=declaration.source, now=now)
     rules = declaration.gates.model_dump_json() + declaration.hash
-    return {key: _digest([prints.get(key, ""), rules]) for key in planned if key in known}
+    rulings: dict[str, list[str]] = {}
+    for item in plan.decisions:
+        if item.ruled_at is not None:
+            day = item.landing_date.isoformat() if item.landing_date else UNDATED
+            rulings.setdefault(day, []).append(f"{item.object.uri} {item.ruled_at}")
+    return {key: _digest([prints.get(key, ""), rules, *rulings.get(key, ())]) for key in planned if key in known}
 
 
 def _digest(parts: list[str]) -> str:

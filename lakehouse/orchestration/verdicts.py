@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 KEY_EQUATIONS = (KEYS_DISTINCT, KEYS_DISTINCT_BY_DATE, KEYS_NOT_NULL)
 """The equations of a recount that are about keys."""
 
-_DONE = (Decision.CONSUMED, Decision.SKIPPED)
+_DONE = (Decision.CONSUMED, Decision.IGNORED, Decision.SKIPPED)
 _DATA = (Decision.PLANNED, Decision.CONSUMED, Decision.DEFERRED, Decision.QUARANTINED, Decision.SKIPPED)
 _MISS_RATE = 0.001
 _MOST_NAMED = 20
@@ -71,21 +71,28 @@ def gates_verdict(gates: Sequence[GateResult], *, loaded: bool) -> Verdict:
 
 
 def complete_verdict(plan: Plan) -> Verdict:
-    """listed = consumed + ignored: nothing is planned, deferred or quarantined (DESIGN §8)."""
+    """listed = consumed + ignored + skipped: nothing is planned, deferred or quarantined (DESIGN §8).
+
+    What an operator skipped is decided, with author and reason: it is named and fails nothing.
+    """
     inside = [d for d in plan.decisions if d.decision is not Decision.OUTSIDE_WINDOW]
     counts = Counter(d.decision for d in inside)
-    done = sum(counts[decision] for decision in _DONE) + counts[Decision.IGNORED]
-    left = [d for d in inside if d.decision not in (*_DONE, Decision.IGNORED)]
+    done = counts[Decision.CONSUMED] + counts[Decision.IGNORED]
+    skipped = [d for d in inside if d.decision is Decision.SKIPPED]
+    left = [d for d in inside if d.decision not in _DONE]
     metadata: Metadata = {
         "listed": dg.MetadataValue.int(len(inside)),
         "consumed_or_ignored": dg.MetadataValue.int(done),
         **{decision.value: dg.MetadataValue.int(counts[decision]) for decision in Decision if decision in counts},
         **_objects("left", left),
+        **_objects("skipped_objects", skipped),
     }
     if not left:
-        return Verdict(True, f"listed {len(inside)} = consumed or ignored {done}", metadata)
+        also = f" + skipped by an operator {len(skipped)}" if skipped else ""
+        return Verdict(True, f"listed {len(inside)} = consumed or ignored {done}{also}", metadata)
     counted = ", ".join(f"{n} {decision.value}" for decision, n in Counter(d.decision for d in left).items())
-    return Verdict(False, f"listed {len(inside)}, consumed or ignored {done}: {counted}", metadata)
+    also = f", skipped by an operator {len(skipped)}" if skipped else ""
+    return Verdict(False, f"listed {len(inside)}, consumed or ignored {done}{also}: {counted}", metadata)
 
 
 def late_verdict(plan: Plan, declaration: Declaration, *, now: datetime) -> Verdict:

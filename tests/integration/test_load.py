@@ -28,7 +28,14 @@ def test_a_partition_is_loaded_with_bookmark_receipt_and_ledger_in_agreement(lak
     lake.put(DAY_2, "b.csv", csv(order(3)))
     receipt = lake.load(day=DAY_1)
     assert (receipt.state, receipt.exit_code, receipt.bookmark_version) == (State.COMMITTED, 0, 1)
-    assert receipt.objects == {"read": 1, "deferred": 0, "ignored": 0, "outside_window": 0, "quarantined": 0}
+    assert receipt.objects == {
+        "read": 1,
+        "deferred": 0,
+        "ignored": 0,
+        "outside_window": 0,
+        "quarantined": 0,
+        "skipped": 0,
+    }
     assert lake.amounts() == {1: "10.00", 2: "20.00"}
 
     table = lake.stack.catalog().load_table(lake.table)

@@ -214,6 +214,17 @@ def test_d17_an_empty_day_is_a_success_with_zero_rows(lake: Lake, instance: dg.D
     assert run(lake, instance).get_asset_materialization_events() == []
 
 
+def test_a_day_that_is_not_ready_does_not_turn_green(lake: Lake, instance: dg.DagsterInstance) -> None:
+    source = {"uri": "s3://landing/in/", "partition": "day=%Y-%m-%d", "format": {"type": "csv"}}
+    waiting = daily_table(source={**source, "ready": {"objects": 2}})
+    lake.land(DAY)
+    result = run(lake, instance, declaration=waiting)
+    assert result.success and materializations(result) == []
+    assert stored_checks(instance, "objects_complete") == {DAY: False}
+    lake.land(DAY, "b.csv")
+    assert len(materializations(run(lake, instance, declaration=waiting))) == 1
+
+
 def test_a_day_that_the_command_line_loaded_is_caught_up_with(lake: Lake, instance: dg.DagsterInstance) -> None:
     lake.land(DAY)
     lake.load()

@@ -13,6 +13,7 @@ from dagster._core.test_utils import create_run_for_test
 
 from lakehouse.declaration import Declaration
 from lakehouse.errors import Unavailable
+from lakehouse.model import Decision
 from lakehouse.orchestration import build_table_definitions
 from lakehouse.orchestration.cursor import Asked, Fate, RunFate, next_request, read_cursor, write_cursor
 from lakehouse.orchestration.names import REFUSED, RUN_KEY
@@ -102,6 +103,55 @@ def test_a_blocked_date_waits_until_something_changes(lake: Lake, instance: dg.D
     assert tick(lake, instance, blocked.cursor, relaxed).run_requests
     lake.land("2024-01-02", etag="B")
     assert tick(lake, instance, blocked.cursor).run_requests
+
+
+def test_a_blocked_date_is_asked_for_again_when_an_operator_decides(lake: Lake, instance: dg.DagsterInstance) -> None:
+    """One poison file does not block its date for ever."""
+    lake.land("2024-01-02")
+    lake.land("2024-01-02", "poison.csv")
+    cursor, keys = None, set()
+    for decision in (None, Decision.SKIPPED, Decision.PLANNED, Decision.SKIPPED):
+        if decision:
+            lake.rule("2024-01-02", "poison.csv", decision)
+        asked = tick(lake, instance, cursor)
+        (request,) = asked.run_requests or []
+        started(instance, request, dg.DagsterRunStatus.FAILURE, **{REFUSED: "true"})
+        keys.add(request.run_key)
+        cursor = asked.cursor
+        assert not tick(lake, instance, cursor).run_requests
+    assert len(keys) == 4
+
+
+def test_a_reloaded_object_of_a_consumed_date_is_asked_for(lake: Lake, instance: dg.DagsterInstance) -> None:
+    lake.land("2024-01-02")
+    first = tick(lake, instance, None)
+    started(instance, first.run_requests[0], dg.DagsterRunStatus.SUCCESS)  # type: ignore[index]
+    lake.load()
+    lake.rule("2024-01-02", "a.csv", Decision.PLANNED)
+    (again,) = tick(lake, instance, tick(lake, instance, first.cursor).cursor).run_requests or []
+    assert again.run_key != first.run_requests[0].run_key  # type: ignore[index]
+
+
+def test_o01_a_date_is_asked_for_when_its_marker_comes_and_comes_back(lake: Lake, instance: dg.DagsterInstance) -> None:
+    """A marker that is the same to the byte gives the date the same mark: the run key is another one all the same."""
+    marked = daily_table(
+        source={"uri": "s3://landing/in/", "partition": "day=%Y-%m-%d", "format": {"type": "csv"},
+                "ready": {"marker": "_SUCCESS"}}
+    )  # fmt: skip
+    lake.land("2024-01-02")
+    waiting = tick(lake, instance, None, marked)
+    assert not waiting.run_requests
+    lake.land("2024-01-02", "_SUCCESS")
+    first = tick(lake, instance, waiting.cursor, marked)
+    (one,) = first.run_requests or []
+    started(instance, one, dg.DagsterRunStatus.FAILURE)
+    marker = lake.objects.pop("s3://landing/in/day=2024-01-02/_SUCCESS")
+    gone = tick(lake, instance, first.cursor, marked)
+    assert not gone.run_requests
+    lake.objects[marker.uri] = marker
+    lake.now = datetime.now(UTC) + timedelta(minutes=5)
+    (two,) = tick(lake, instance, gone.cursor, marked).run_requests or []
+    assert one.run_key != two.run_key
 
 
 def test_o01_a_failed_run_and_a_reset_get_new_run_keys(lake: Lake, instance: dg.DagsterInstance) -> None:

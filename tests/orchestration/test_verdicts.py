@@ -42,6 +42,16 @@ def test_complete_counts_both_sides_and_names_what_is_left() -> None:
         assert "bad.csv" in str(verdict.metadata["left"].value) and "because" in str(verdict.metadata["left"].value)
 
 
+def test_what_an_operator_skipped_is_named_and_fails_nothing() -> None:
+    skipped = decided(Decision.SKIPPED, "poison.csv")
+    verdict = complete_verdict(plan([decided(Decision.CONSUMED), skipped]))
+    assert verdict.passed
+    assert verdict.description == "listed 2 = consumed or ignored 1 + skipped by an operator 1"
+    assert "poison.csv" in str(verdict.metadata["skipped_objects"].value)
+    left = complete_verdict(plan([skipped, decided(Decision.DEFERRED)]))
+    assert left.description == "listed 2, consumed or ignored 0, skipped by an operator 1: 1 deferred"
+
+
 def test_an_empty_date_is_complete() -> None:
     assert complete_verdict(plan([])).description == "listed 0 = consumed or ignored 0"
 

@@ -6,12 +6,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from lakehouse.bookmark import LOAD, RULINGS
 from lakehouse.declaration import Declaration
 from lakehouse.model import Bookmark, Decision, LandingObject, Mode, Plan, Window
 from lakehouse.plan import batch_id_for, make_plan
 from lakehouse.state import load_bookmark, walk
 from tests.landing_values import START, MemoryStore, declared, manifest_of, outcome, publish
-from tests.plan_model import DATA_KEYS, KEYS, Ask, PrefixModel, Stored
+from tests.plan_model import DATA_KEYS, KEYS, READY, Ask, PrefixModel, Stored
 
 SOURCE = "s3://landing/in/"
 WRITES = ["upsert", "snapshot", "replace_partition", "append"]
@@ -27,12 +28,15 @@ asks = st.builds(
     max_bytes=st.sampled_from([None, 4, 9]),
     delimiter=st.sampled_from([",", ",", ";"]),
     write=st.sampled_from(WRITES),
+    ready=st.sampled_from(["", "", *READY]),
 )
 
 
 def declaration_of(ask: Ask) -> Declaration:
     bounds = {"settle_seconds": ask.settle, "max_files": ask.max_files, "max_bytes": ask.max_bytes}
-    return declared(write=ask.write, source={"format": {"type": "csv", "delimiter": ask.delimiter}, **bounds})
+    ready = {ask.ready: READY[ask.ready]} if ask.ready else None
+    format = {"type": "csv", "delimiter": ask.delimiter}
+    return declared(write=ask.write, source={"format": format, "ready": ready, **bounds})
 
 
 def everything(delimiter: str, write: str) -> Ask:
@@ -95,6 +99,16 @@ class PlanAgainstModel(RuleBasedStateMachine):
             self.publish(plan, [key_of(item.object) for item in batch], set(), ask)
         assert self.plan(ask).batches == ()
 
+    @precondition(lambda self: self.data_keys())
+    @rule(data=st.data(), kind=st.sampled_from(sorted(RULINGS)))
+    def decide(self, data: st.DataObject, kind: str) -> None:
+        """An operator skips an object as it is, or wants it to be read (again)."""
+        key = data.draw(st.sampled_from(self.data_keys()))
+        (item,) = [item for item in self.listing() if key_of(item) == key]
+        decided = outcome(item, RULINGS[kind], reason=kind, day=DATA_KEYS[key])
+        self.bookmark = publish(self.store, self.bookmark, manifest_of(self.bookmark, [decided], kind=kind))
+        self.model.rule(key, RULINGS[kind].value)
+
     @invariant()
     def seen_is_what_the_model_says(self) -> None:
         seen = {
@@ -111,6 +125,8 @@ class PlanAgainstModel(RuleBasedStateMachine):
             for key, item in self.model.seen.items()
         }
         assert self.bookmark.version == self.model.version
+        rulings = {key_of(r.object): (r.object.etag, r.decision.value) for r in self.bookmark.rulings.values()}
+        assert rulings == self.model.rulings
 
     def teardown(self) -> None:
         """What was written down says the same: the bookmark, and every version read, in its order."""
@@ -118,6 +134,7 @@ class PlanAgainstModel(RuleBasedStateMachine):
         history = [
             (key_of(item.object), item.object.etag, manifest.bookmark_version)
             for manifest, _ in walk(self.store, self.bookmark.head)
+            if manifest.kind == LOAD
             for item in reversed(manifest.objects)
         ]
         assert history[::-1] == self.model.reads
@@ -126,15 +143,21 @@ class PlanAgainstModel(RuleBasedStateMachine):
         return make_plan(
             declaration=declaration_of(ask),
             bookmark=self.bookmark,
-            listing=[
-                LandingObject(SOURCE + key, obj.etag, obj.size, START + timedelta(seconds=obj.modified))
-                for key, obj in self.model.stored.items()
-            ],
+            listing=self.listing(),
             mode=Mode(ask.mode),
             window=Window(ask.first, ask.last),
             table_uuid="uuid",
             now=START + timedelta(seconds=self.model.clock),
         )
+
+    def listing(self) -> list[LandingObject]:
+        return [
+            LandingObject(SOURCE + key, obj.etag, obj.size, START + timedelta(seconds=obj.modified))
+            for key, obj in self.model.stored.items()
+        ]
+
+    def data_keys(self) -> list[str]:
+        return sorted(DATA_KEYS.keys() & self.model.stored.keys())
 
     def check_plan(self, plan: Plan, ask: Ask) -> None:
         assert [key_of(item.object) for item in plan.decisions] == sorted(self.model.stored)
@@ -143,6 +166,7 @@ class PlanAgainstModel(RuleBasedStateMachine):
         assert [[key_of(item.object) for item in batch] for batch in plan.batches] == self.model.batches(ask)
         assert [uri.removeprefix(SOURCE) for uri in sorted(plan.missing)] == self.model.missing(ask)
         assert plan.newest_date == (self.model.newest(ask) if ask.write == "snapshot" else None)
+        assert bool(plan.unfinished) == (ask.write == "snapshot" and self.model.unfinished(ask))
         assert bool(plan.batch_id) == bool(plan.batches)
         assert plan == self.plan(ask)
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2] / "lakehouse"
 LAYERS = (
     ("errors", "types", "model", "naming", "units"),
     ("declaration", "masking", "recover", "reconcile", "gate", "placement", "bookmark", "arrivals"),
-    ("plan", "manifest", "sweep", "whole_dates", "completeness"),
+    ("plan", "manifest", "ready", "sweep", "whole_dates", "completeness"),
     (
         "faults",
         "process",
@@ -46,6 +46,8 @@ LAYERS = (
         "operator_change",
         "dedupe",
         "adopt",
+        "object_change",
+        "replay",
     ),
     ("stack", "orchestration", "components"),
     ("demo", "dev"),
@@ -53,7 +55,7 @@ LAYERS = (
 )
 PURE = {
     "errors", "types", "model", "naming", "units", "masking", "recover", "reconcile", "gate", "placement", "bookmark",
-    "plan", "arrivals", "completeness", "manifest", "sweep", "whole_dates",
+    "plan", "arrivals", "completeness", "manifest", "ready", "sweep", "whole_dates",
 }  # fmt: skip
 IMPURE_STANDARD = {
     "os",

@@ -5,9 +5,22 @@ from datetime import date, timedelta
 
 import pytest
 
-from lakehouse.bookmark import advance, first_seen, fold, needs_checkpoint, next_chain, seen_after
+from lakehouse.bookmark import (
+    RELEASE,
+    RELOAD,
+    REPLAY,
+    RULINGS,
+    SKIP,
+    advance,
+    checkpoint_after,
+    first_seen,
+    fold,
+    needs_checkpoint,
+    next_chain,
+    ruling_of,
+)
 from lakehouse.errors import DataError, LakehouseError, NotAvailable
-from lakehouse.model import Bookmark, Decision, Grave, Mode, Reference
+from lakehouse.model import Bookmark, Decision, Grave, LandingObject, Mode, Reference
 from tests.landing_values import START, landed, manifest_of, outcome, reference_of
 
 
@@ -97,11 +110,12 @@ def test_fold_is_advance_repeated() -> None:
 
 def test_a_checkpoint_holds_what_is_seen_after_its_own_batch() -> None:
     manifest = manifest_of(Bookmark(), [outcome(landed("a.csv"))])
-    assert seen_after(Bookmark(), manifest) == advance(Bookmark(), manifest, reference_of(manifest)).seen
+    assert checkpoint_after(Bookmark(), manifest).seen == advance(Bookmark(), manifest, reference_of(manifest)).seen
 
 
 def test_reading_the_same_version_again_does_not_make_it_younger() -> None:
-    seen = seen_after(Bookmark(), manifest_of(Bookmark(), [outcome(landed("a.csv"))]))
+    manifest = manifest_of(Bookmark(), [outcome(landed("a.csv"))])
+    seen = advance(Bookmark(), manifest, reference_of(manifest))
     later = START + timedelta(days=1)
     assert first_seen(seen, landed("a.csv"), now=later) == START
     assert first_seen(seen, landed("a.csv", "B"), now=later) == later
@@ -116,3 +130,53 @@ def test_graves_and_the_settled_date_are_those_of_the_newest_manifest() -> None:
         manifest = dataclasses.replace(manifest_of(bookmark), graves=graves, settled_date=settled)
         bookmark = advance(bookmark, manifest, reference_of(manifest))
         assert (bookmark.graves, bookmark.settled_date) == (graves, settled)
+
+
+def ruled(bookmark: Bookmark, kind: str, *objects: LandingObject) -> Bookmark:
+    """The bookmark after an operator's decision."""
+    manifest = manifest_of(bookmark, [outcome(obj, RULINGS[kind], reason=kind) for obj in objects], kind=kind)
+    return advance(bookmark, manifest, reference_of(manifest))
+
+
+def read(bookmark: Bookmark, *objects: LandingObject) -> Bookmark:
+    manifest = manifest_of(bookmark, [outcome(obj) for obj in objects])
+    return advance(bookmark, manifest, reference_of(manifest))
+
+
+def test_an_operators_decision_stands_beside_what_was_seen() -> None:
+    old, new = landed("a.csv"), landed("a.csv", "B")
+    bookmark = ruled(read(Bookmark(), old), SKIP, new)
+    assert (bookmark.version, bookmark.seen[old.uri].object) == (2, old)
+    ruling = ruling_of(bookmark, new)
+    assert ruling is not None and (ruling.decision, ruling.reason) == (Decision.SKIPPED, SKIP)
+    assert (ruling.bookmark_version, ruling.batch_id) == (2, "batch2")
+    assert ruling_of(bookmark, old) is None
+    assert ruling_of(ruled(bookmark, RELEASE, new), new) is not None
+
+
+@pytest.mark.parametrize("kind", [RELEASE, RELOAD, REPLAY])
+def test_a_request_to_read_again_holds_until_a_batch_has_read_the_key(kind: str) -> None:
+    item, other = landed("a.csv"), landed("b.csv")
+    bookmark = ruled(read(Bookmark(), item), kind, item, other)
+    assert {r.decision for r in bookmark.rulings.values()} == {Decision.PLANNED}
+    assert read(bookmark, landed("a.csv", "B")).rulings.keys() == {other.uri}
+
+
+def test_a_skip_holds_for_its_version_whatever_is_read_of_the_key() -> None:
+    poison = landed("a.csv", "B")
+    bookmark = read(ruled(read(Bookmark(), landed("a.csv")), SKIP, poison), landed("a.csv", "C"))
+    assert ruling_of(bookmark, landed("a.csv", "C")) is None
+    ruling = ruling_of(bookmark, poison)
+    assert ruling is not None and ruling.decision is Decision.SKIPPED
+
+
+def test_a_decision_can_only_be_what_its_kind_says() -> None:
+    for kind, decision in ((SKIP, Decision.PLANNED), (RELOAD, Decision.CONSUMED), ("load", Decision.SKIPPED)):
+        manifest = manifest_of(Bookmark(), [outcome(landed("a.csv"), decision)], kind=kind)
+        with pytest.raises(LakehouseError, match=f"decision={decision}"):
+            advance(Bookmark(), manifest, reference_of(manifest))
+
+
+def test_an_object_is_as_old_as_the_decision_about_it() -> None:
+    item = landed("a.csv")
+    assert first_seen(ruled(Bookmark(), SKIP, item), item, now=START + timedelta(days=1)) == START

@@ -13,6 +13,7 @@ from lakehouse.errors import DataError, LakehouseError, NotAvailable
 from lakehouse.manifest import decode_checkpoint, decode_manifest, encode_checkpoint, encode_manifest
 from lakehouse.model import (
     ChainLink,
+    Checkpoint,
     DateCounts,
     Decision,
     Equation,
@@ -115,6 +116,27 @@ def sample_seen() -> dict[str, SeenObject]:
     }
 
 
+def sample_checkpoint() -> Checkpoint:
+    """Seen objects, and what operators decided about one of them, about a newer version of another, and about a new
+    one."""
+    consumed, quarantined, *_ = seen = [*sample_seen().values()]
+    rulings = (
+        dataclasses.replace(quarantined, decision=Decision.PLANNED, reason="released by ann: repaired"),
+        dataclasses.replace(
+            consumed,
+            object=dataclasses.replace(consumed.object, etag='"new"'),
+            decision=Decision.SKIPPED,
+            reason="skipped by ann: broken",
+        ),
+        dataclasses.replace(
+            consumed,
+            object=dataclasses.replace(consumed.object, uri="s3://landing/in/b/new.csv"),
+            decision=Decision.SKIPPED,
+        ),
+    )
+    return Checkpoint({item.object.uri: item for item in seen}, {item.object.uri: item for item in rulings})
+
+
 def test_manifest_round_trip_keeps_every_field_and_the_order_of_the_batch() -> None:
     manifest = sample_manifest()
     decoded = decode_manifest(encode_manifest(manifest))
@@ -127,7 +149,7 @@ def test_d25_times_keep_their_microseconds_and_every_generation_is_equal_to_the_
     decoded = decode_manifest(first)
     assert decoded.objects[0].object.last_modified.isoformat() == "2026-01-05T10:11:12.345678+00:00"
     assert encode_manifest(decoded) == first
-    checkpoint = encode_checkpoint(sample_seen())
+    checkpoint = encode_checkpoint(sample_checkpoint())
     assert encode_checkpoint(decode_checkpoint(checkpoint)) == checkpoint
 
 
@@ -135,7 +157,7 @@ def test_an_empty_batch_round_trips() -> None:
     empty = dataclasses.replace(sample_manifest(), objects=(), dates={}, equations=(), gates=(), chain=())
     empty = dataclasses.replace(empty, rejects=None, checkpoint=None, merge_started_at=None)
     assert decode_manifest(encode_manifest(empty)) == empty
-    assert decode_checkpoint(encode_checkpoint({})) == {}
+    assert decode_checkpoint(encode_checkpoint(Checkpoint())) == Checkpoint()
 
 
 def test_rows_are_sorted_by_landing_date_and_key_and_readable_as_plain_parquet() -> None:
@@ -151,16 +173,16 @@ def test_rows_are_sorted_by_landing_date_and_key_and_readable_as_plain_parquet()
 
 
 def test_the_same_value_gives_the_same_bytes_however_it_was_built() -> None:
-    manifest, seen = sample_manifest(), sample_seen()
+    manifest, checkpoint = sample_manifest(), sample_checkpoint()
     turned = dataclasses.replace(
         manifest,
         dates=dict(reversed(list(manifest.dates.items()))),
         started_at=D25.astimezone(timezone(timedelta(hours=5, minutes=30))),
     )
     assert encode_manifest(turned) == encode_manifest(manifest)
-    shuffled = list(seen.items())
-    random.Random(1).shuffle(shuffled)
-    assert encode_checkpoint(dict(shuffled)) == encode_checkpoint(seen)
+    seen, rulings = list(checkpoint.seen.items()), list(checkpoint.rulings.items())
+    random.Random(1).shuffle(seen)
+    assert encode_checkpoint(Checkpoint(dict(seen), dict(reversed(rulings)))) == encode_checkpoint(checkpoint)
 
 
 def test_a_time_without_a_zone_is_refused() -> None:
@@ -169,13 +191,14 @@ def test_a_time_without_a_zone_is_refused() -> None:
 
 
 def test_checkpoint_round_trip() -> None:
-    assert decode_checkpoint(encode_checkpoint(sample_seen())) == sample_seen()
+    assert decode_checkpoint(encode_checkpoint(sample_checkpoint())) == sample_checkpoint()
 
 
 def test_the_committed_samples_of_every_format_still_load() -> None:
     assert decode_manifest((SAMPLES / "manifest-1.parquet").read_bytes()) == format_1_manifest()
     assert decode_manifest((SAMPLES / "manifest-2.parquet").read_bytes()) == sample_manifest()
-    assert decode_checkpoint((SAMPLES / "checkpoint-1.parquet").read_bytes()) == sample_seen()
+    assert decode_checkpoint((SAMPLES / "checkpoint-1.parquet").read_bytes()) == Checkpoint(sample_seen())
+    assert decode_checkpoint((SAMPLES / "checkpoint-2.parquet").read_bytes()) == sample_checkpoint()
 
 
 def rewritten(data: bytes, **changes: str) -> bytes:
@@ -194,8 +217,8 @@ def test_a_newer_format_says_that_lakehouse_must_be_upgraded() -> None:
     newer = rewritten(encode_manifest(sample_manifest()), format="3", header='{"unknown": 1}')
     with pytest.raises(NotAvailable, match="manifest: format=3, this one reads up to format=2; upgrade lakehouse"):
         decode_manifest(newer)
-    with pytest.raises(NotAvailable, match="checkpoint: format=2, this one reads up to format=1; upgrade lakehouse"):
-        decode_checkpoint(rewritten(encode_checkpoint(sample_seen()), format="2"))
+    with pytest.raises(NotAvailable, match="checkpoint: format=3, this one reads up to format=2; upgrade lakehouse"):
+        decode_checkpoint(rewritten(encode_checkpoint(sample_checkpoint()), format="3"))
 
 
 def test_a_manifest_says_which_format_it_has_so_that_a_reader_of_format_1_refuses_it() -> None:
@@ -204,7 +227,8 @@ def test_a_manifest_says_which_format_it_has_so_that_a_reader_of_format_1_refuse
 
     assert format_of(encode_manifest(sample_manifest())) == b"2"
     assert format_of((SAMPLES / "manifest-1.parquet").read_bytes()) == b"1"
-    assert format_of(encode_checkpoint(sample_seen())) == b"1"
+    assert format_of(encode_checkpoint(sample_checkpoint())) == b"2"
+    assert format_of((SAMPLES / "checkpoint-1.parquet").read_bytes()) == b"1"
 
 
 @pytest.mark.parametrize(
@@ -213,7 +237,7 @@ def test_a_manifest_says_which_format_it_has_so_that_a_reader_of_format_1_refuse
         b"",
         b"PAR1 no parquet",
         encode_manifest(sample_manifest())[:-9],
-        encode_checkpoint({}),
+        encode_checkpoint(Checkpoint()),
         rewritten(encode_manifest(sample_manifest()), header="{}"),
         rewritten(encode_manifest(sample_manifest()), header="no json"),
         rewritten(encode_manifest(sample_manifest()), format="one"),

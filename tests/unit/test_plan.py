@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from lakehouse.bookmark import advance
+from lakehouse.bookmark import RELEASE, RELOAD, RULINGS, SKIP, advance
 from lakehouse.declaration import Declaration
 from lakehouse.errors import ObjectChanged, UsageError
 from lakehouse.model import Bookmark, Decision, LandingObject, Mode, Plan, Window
 from lakehouse.placement import control_uri
-from lakehouse.plan import batch_id_for, fingerprints, make_plan, unseen_dates
+from lakehouse.plan import batch_id_for, decide_objects, fingerprints, make_plan, unseen_dates
 from tests.landing_values import START, declared, landed, manifest_of, outcome, reference_of
 
 LATER = START + timedelta(days=1)
@@ -470,3 +470,66 @@ def test_a_young_object_changes_the_fingerprint_when_it_settles() -> None:
 
 def test_an_undated_source_has_one_fingerprint() -> None:
     assert list(prints(landed("a.csv"), landed("b.csv"), declaration=UNDATED)) == [""]
+
+
+# what operators decided
+
+
+def ruled(bookmark: Bookmark, kind: str, *objects: LandingObject) -> Bookmark:
+    decided = [outcome(obj, RULINGS[kind], reason=f"{kind} by ann") for obj in objects]
+    manifest = manifest_of(bookmark, decided, kind=kind)
+    return advance(bookmark, manifest, reference_of(manifest))
+
+
+def test_a_skipped_version_is_read_in_no_mode_and_a_new_one_is() -> None:
+    poison = landed("a.csv")
+    bookmark = ruled(Bookmark(), SKIP, poison)
+    for mode in Mode:
+        plan = plan_of([poison, landed("b.csv")], bookmark=bookmark, mode=mode)
+        assert (planned(plan), reason(plan, "a.csv")) == ([["b.csv"]], "object-skip by ann")
+    assert plan.warnings == (f"1 object is skipped by an operator, the first: {poison.uri}: object-skip by ann",)
+    assert [d.ruled_at for d in plan.decisions] == [1, None]
+    assert planned(plan_of([landed("a.csv", "B")], bookmark=bookmark)) == [["a.csv"]]
+
+
+def test_a_skipped_object_outside_the_window_is_outside_and_says_both() -> None:
+    dated = declared()
+    early, late = landed("day=2026-08-01/a.csv"), landed("day=2026-08-31/a.csv")
+    bookmark = ruled(Bookmark(), SKIP, early, late)
+    plan = plan_of([early, late], bookmark=bookmark, declaration=dated, window=Window(last=date(2026, 8, 30)))
+    assert set(classes(plan).values()) == {Decision.OUTSIDE_WINDOW}
+    assert all(d.reason.endswith("; object-skip by ann") for d in plan.decisions)
+
+
+def test_a_quarantined_object_is_released_and_a_consumed_one_reloaded() -> None:
+    listing = [landed("a.csv"), landed("b.csv")]
+    bookmark = committed(Bookmark(), plan_of(listing), quarantined=["a.csv"])
+    assert planned(plan_of(listing, bookmark=bookmark)) == []
+    bookmark = ruled(bookmark, RELEASE, listing[0])
+    plan = plan_of(listing, bookmark=bookmark)
+    assert (planned(plan), reason(plan, "a.csv")) == ([["a.csv"]], "object-release by ann")
+    bookmark = ruled(committed(bookmark, plan, quarantined=["a.csv"]), RELOAD, listing[1])
+    assert classes(plan_of(listing, bookmark=bookmark)) == {"a.csv": Decision.QUARANTINED, "b.csv": Decision.PLANNED}
+    assert planned(plan_of(listing, bookmark=committed(bookmark, plan_of(listing, bookmark=bookmark)))) == []
+
+
+def test_what_is_to_be_read_again_may_have_to_wait() -> None:
+    settling = declared(source={"partition": None, "settle_seconds": 60})
+    bookmark = ruled(loaded(landed("a.csv")), RELOAD, landed("a.csv"))
+    plan = plan_of([landed("a.csv")], bookmark=bookmark, declaration=settling, now=START)
+    assert classes(plan) == {"a.csv": Decision.DEFERRED}
+
+
+def test_an_object_is_decided_about_by_itself() -> None:
+    whole = declared(write="replace_partition")
+    listing = [landed("day=2026-08-30/a.csv"), landed("day=2026-08-30/b.csv")]
+    bookmark = committed(Bookmark(), plan_of(listing, declaration=whole), quarantined=["day=2026-08-30/a.csv"])
+    bookmark = ruled(bookmark, SKIP, listing[1])
+    found = decide_objects(
+        [item.uri for item in listing] + ["s3://landing/in/gone.csv"],
+        declaration=whole,
+        bookmark=bookmark,
+        listing=listing,
+        now=LATER,
+    )
+    assert [item.decision for item in found.values()] == [Decision.QUARANTINED, Decision.SKIPPED]

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import pytest
 
+from lakehouse.bookmark import RELOAD, RULINGS, SKIP
 from lakehouse.errors import ConfigurationError, DataError
 from lakehouse.model import Bookmark, ChainLink, Grave, Manifest, Reference
 from lakehouse.naming import sha256
@@ -188,6 +189,19 @@ def test_graves_and_the_settled_date_are_read_back_across_a_checkpoint(versions:
     bookmark = history(store, versions, remember)[-1]
     assert load_bookmark(store, bookmark.head) == bookmark
     assert [grave.rows for grave in bookmark.graves] == [versions]
+
+
+@pytest.mark.parametrize("versions", [1, 98, 100, 101])
+def test_what_operators_decided_is_read_back_across_a_checkpoint(versions: int) -> None:
+    store = MemoryStore()
+    bookmark = Bookmark()
+    for kind, key in ((SKIP, "poison.csv"), (RELOAD, "again.csv")):
+        decided = [outcome(landed(key), RULINGS[kind], reason=kind)]
+        bookmark = publish(store, bookmark, manifest_of(bookmark, decided, kind=kind))
+    for version in range(versions):
+        bookmark = publish(store, bookmark, manifest_of(bookmark, [outcome(landed(f"{version}.csv"))]))
+    assert load_bookmark(store, bookmark.head) == bookmark
+    assert sorted(r.decision for r in bookmark.rulings.values()) == ["planned", "skipped"]
 
 
 def test_several_blobs_are_read_and_verified_at_once() -> None:

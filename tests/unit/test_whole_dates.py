@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.bookmark import advance
+from lakehouse.bookmark import RELOAD, RULINGS, SKIP, advance
 from lakehouse.model import Bookmark, Decision, LandingObject, Mode, Plan, Window
 from lakehouse.plan import batch_id_for, make_plan
 from tests.landing_values import START, declared, landed, manifest_of, outcome, reference_of
@@ -229,3 +229,40 @@ def test_other_modes_take_every_object_for_itself(write: str) -> None:
     plan = plan_of(A30, B30, bookmark=consumed(Bookmark(), A30, declaration=declaration), declaration=declaration)
     assert planned(plan) == [[D30 + "b.csv"]]
     assert (plan.missing, plan.newest_date, plan.unfinished) == ((), None, ())
+
+
+# what operators decided
+
+
+def ruled(bookmark: Bookmark, kind: str, *objects: LandingObject) -> Bookmark:
+    decided = [outcome(obj, RULINGS[kind], reason=f"{kind} by ann") for obj in objects]
+    manifest = manifest_of(bookmark, decided, kind=kind)
+    return advance(bookmark, manifest, reference_of(manifest))
+
+
+def test_a_date_is_replaced_without_its_skipped_objects() -> None:
+    bookmark = ruled(consumed(Bookmark(), A30, B30, bad=(D30 + "a.csv",)), SKIP, A30)
+    plan = plan_of(A30, B30, landed(D30 + "c.csv"), bookmark=bookmark)
+    assert planned(plan) == [[D30 + "b.csv", D30 + "c.csv"]]
+    assert (said(plan, D30 + "a.csv")[0], plan.missing) == (Decision.SKIPPED, ())
+    assert plan.warnings[1:] == ("2026-08-30 is replaced without its skipped objects",)
+    assert plan_of(A30, B30, bookmark=bookmark).warnings[1:] == ()
+
+
+def test_one_reloaded_object_reads_all_of_its_date_again() -> None:
+    bookmark = ruled(consumed(Bookmark(), A30, B30, A31), RELOAD, A30)
+    assert planned(plan_of(A30, B30, A31, bookmark=bookmark)) == [[D30 + "a.csv", D30 + "b.csv"]]
+
+
+def test_a_reloaded_object_whose_date_waits_is_not_done_with() -> None:
+    bookmark = ruled(consumed(consumed(Bookmark(), A30), B30, bad=(D30 + "b.csv",)), RELOAD, A30)
+    plan = plan_of(A30, B30, bookmark=bookmark)
+    assert said(plan, D30 + "a.csv") == (Decision.DEFERRED, f"its date waits: {D30}b.csv is quarantined")
+
+
+def test_a_newest_date_with_a_skipped_object_is_not_the_whole_truth() -> None:
+    new = landed(D01 + "b.csv")
+    bookmark = ruled(settled(A30, day="2026-08-30"), SKIP, new)
+    plan = snapshot_plan(A30, A01, new, bookmark=bookmark)
+    assert (planned(plan), plan.newest_date) == ([[D01 + "a.csv"]], date(2026, 9, 1))
+    assert plan.unfinished == (f"{D01}b.csv is skipped",)

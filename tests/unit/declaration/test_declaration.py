@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from lakehouse.declaration import CsvFormat, Declaration, PartitionField, parse_declarations
 from lakehouse.declaration.checks import Gates
-from lakehouse.declaration.source import Source
+from lakehouse.declaration.source import Ready, Source
 from lakehouse.errors import DeclarationError, NotAvailable
 from tests.declaration_text import BASE, document
 
@@ -172,6 +172,28 @@ def test_mistakes_in_columns(columns: str, message: str) -> None:
         ("{uri: s3://landing, format: {type: csv}, max_bytes: 5XB}", "max_bytes: got '5XB'; expected bytes above 0"),
         ("{uri: s3://landing, format: {type: csv}, bookmark: a b}", "bookmark: got 'a b'; expected letters"),
         ("nothing", "4:11: source: got 'nothing'; expected a mapping"),
+        (
+            "{uri: s3://landing, format: {type: csv}, partition: day=%Y-%m-%d, ready: {objects: 3, marker: _DONE}}",
+            "source.ready: got a mapping; expected one of objects: 3, marker: _SUCCESS or control",
+        ),
+        ("{uri: s3://landing, format: {type: csv}, ready: {}}", "source.ready: got a mapping; expected one of"),
+        (
+            "{uri: s3://landing, format: {type: csv}, ready: _SUCCESS}",
+            "source.ready: got '_SUCCESS'; expected a mapping",
+        ),
+        ("{uri: s3://landing, format: {type: csv}, ready: {object: 3}}", "ready.object: unknown field; did you mean"),
+        (
+            "{uri: s3://landing, format: {type: csv}, partition: day=%Y-%m-%d, ready: {objects: 0}}",
+            "source.ready.objects: got 0; expected a number at least 1",
+        ),
+        (
+            "{uri: s3://landing, format: {type: csv}, partition: day=%Y-%m-%d, ready: {marker: a/b}}",
+            "source.ready.marker: got 'a/b'; expected the name of a file such as _SUCCESS",
+        ),
+        (
+            "{uri: s3://landing, format: {type: csv}, ready: {marker: _DONE}}",
+            "ready.marker: it is about a landing date",
+        ),
     ],
 )
 def test_mistakes_in_the_source(source: str, message: str) -> None:
@@ -184,7 +206,6 @@ def test_mistakes_in_the_source(source: str, message: str) -> None:
     [
         ("engine", "spark"),
         ("sources", "[{uri: s3://landing/a/}]"),
-        ("source", "{uri: s3://landing/, format: {type: csv}, ready: {objects: 3}}"),
         ("source", "{uri: {secret: aws:landing#uri}, format: {type: csv}}"),
     ],
 )
@@ -302,6 +323,7 @@ KNOWN = {
         timezone start_date backfill timeout_minutes checks engine catalog""",
     Source: """uri partition files format bookmark lookback_days settle_seconds ready max_files max_bytes
         on_overwrite""",
+    Ready: "objects marker control",
     Gates: """max_rejected_ratio max_duplicate_ratio max_conflicting_duplicates row_count_change expected_objects
         control_file""",
     CsvFormat: """type delimiter encoding null_values timezone quote escape header columns_by_position skip_lines

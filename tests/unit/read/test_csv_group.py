@@ -201,3 +201,11 @@ def test_other_ways_to_read_a_header(tmp_path: Path, grouped: list[int], format:
     rows, _, _ = same(tmp_path, bodies, declared(COLUMNS, format=format), items(len(bodies)))
     assert len(rows) > 10
     assert sum(grouped) > 5
+
+
+def test_hidden_values_are_masked_together_as_alone(tmp_path: Path, grouped: list[int]) -> None:
+    columns = {**COLUMNS, "v": {"type": "string", "pii": True}}
+    bodies = [BODIES["rejects"], BODIES["plain"], b"id,v,n\n22,secret,x\n"]
+    _, rejects, _ = same(tmp_path, bodies, declared(columns), items(len(bodies)))
+    assert grouped[0] == 3
+    assert [raw for *_, raw in rejects] == ["19,***,x", ",***,1", "22,***,x"]

@@ -1,0 +1,132 @@
+"""`lakehouse object skip|release|reload` and `lakehouse rejects replay`: what an operator decides about landing
+objects."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from lakehouse.bookmark import RELEASE, RELOAD, SKIP
+from lakehouse.cli.load import print_ending, print_receipt
+from lakehouse.cli.operate import Reason, print_hints, state_text, this_operator
+from lakehouse.cli.options import AsJson, DryRun, OneBatch, TableName, declared, services_for
+from lakehouse.cli.output import print_json, print_pairs, print_table, progress_bar
+from lakehouse.declaration import Declaration, declarations_reading
+from lakehouse.errors import UsageError
+from lakehouse.object_change import ObjectChange, change_object
+from lakehouse.receipt import receipt_json
+from lakehouse.replay import replay_rejects
+from lakehouse.settings import assets_folder
+
+Uri = Annotated[str, typer.Argument(metavar="URI", help="s3://bucket/key, as S3 knows the key.")]
+OfTable = Annotated[
+    str | None, typer.Option("--table", metavar="TABLE", help="Where the sources of several tables hold the object.")
+]
+Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is stored and shown with the decision.")]
+
+_COMMANDS = (
+    (SKIP, "Read this version of an object no more, whatever is loaded, until it is released."),
+    (RELEASE, "Take a skip or a quarantine back: the next load reads the object."),
+    (RELOAD, "Have the next load read an object again although it did not change."),
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    group = typer.Typer(help="Decide about one landing object.", no_args_is_help=True)
+    for kind, purpose in _COMMANDS:
+        name = kind.removeprefix("object-")
+        example = f"Example: lakehouse object {name} s3://landing/orders/input_date=2026-08-30/a.csv --reason TEXT"
+        group.command(name, help=purpose, epilog=example)(_command(kind))
+    app.add_typer(group, name="object")
+
+
+def add_replay_to(rejects: typer.Typer) -> None:
+    """`replay` belongs to the group `rejects`."""
+    rejects.command("replay", epilog="Example: lakehouse rejects replay analytics.orders --dry-run")(replay)
+
+
+def _command(kind: str) -> Callable[..., None]:
+    def command(uri: Uri, reason: Why, table: OfTable = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
+        if not reason.strip():
+            raise UsageError("--reason is empty; say why, for whoever finds the decision later")
+        declaration = _declared_for(uri, table)
+        operator = this_operator(reason)
+        change = change_object(declaration, uri, kind, operator, services_for(declaration), dry_run=dry_run)
+        if as_json:
+            print_json(asdict(change))
+        else:
+            _print_change(change)
+
+    return command
+
+
+def replay(
+    table: TableName,
+    batch: OneBatch = None,
+    reason: Reason = "the declaration was mended",
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Read again the objects whose rejects stand, after the declaration was mended, and load.
+
+    First a bookmark change has them read again, then an ordinary load does it: if it dies between the two, the next
+    load goes on.
+    """
+    declaration = declared(table)
+    with progress_bar(quiet=as_json) as show:
+        services = services_for(declaration, progress=show)
+        done = replay_rejects(declaration, this_operator(reason), services, batch_id=batch, dry_run=dry_run)
+    if as_json and done.receipt is None:
+        print_json(asdict(done.change))
+    elif as_json and done.receipt is not None:
+        print_json({**receipt_json(done.receipt), "replay": asdict(done.change)})
+    else:
+        _print_change(done.change)
+    if done.receipt is None:
+        return
+    if not as_json:
+        print_receipt(done.receipt)
+    print_ending(done.receipt)
+    raise typer.Exit(done.receipt.exit_code)
+
+
+def _declared_for(uri: str, table: str | None) -> Declaration:
+    """The declaration whose source holds the object, or the named one of several."""
+    if table is not None:
+        declaration = declared(table)
+        if not uri.startswith(declaration.source.uri):
+            raise UsageError(f"the source of {table} does not hold uri={uri}: source={declaration.source.uri}")
+        return declaration
+    found = declarations_reading(assets_folder(os.environ), uri, os.environ)
+    if len(found) > 1:
+        tables = ", ".join(d.table for d in found)
+        raise UsageError(
+            f"several tables read uri={uri}: {tables}; say which with --table",
+            next=f"the same command with --table {found[0].table}",
+        )
+    return found[0]
+
+
+def _print_change(change: ObjectChange) -> None:
+    print_pairs(
+        {
+            "table": change.table,
+            "state": state_text(change.state, change.dry_run),
+            "change": f"{change.change} by {change.author}: {change.reason}",
+            "bookmark": f"{change.context} version {change.bookmark_version}",
+            "snapshot": change.snapshot_id,
+            "ledger": change.ledger,
+        }
+    )
+    if change.objects:
+        columns = ["object", "date", "was", "because", "is now", "because"]
+        rows = [
+            (o.uri, o.landing_date, o.before.value, o.before_reason, o.after.value, o.after_reason)
+            for o in change.objects
+        ]
+        print_table("", columns, rows)
+    print_hints(change.warnings, change.next)
