@@ -34,7 +34,7 @@ bench-full: setup ## the same at full size; hours
 	@$(BIN)/python -m benchmarks.run --full $(ARGS)
 
 # pytest's 5 = no test carries the mark.
-chaos: setup ## long fault and fuzz runs; SEED=n repeats one
+chaos: setup ## long fault and fuzz runs; SEED=n repeats one; LAKEHOUSE_CHAOS_SECONDS of each reader, else 600
 	@LAKEHOUSE_CHAOS_SEED=$(SEED) $(BIN)/pytest -m chaos $(if $(SEED),--hypothesis-seed=$(SEED)) $(ARGS) || \
 	  { code=$$?; [ $$code -ne 5 ] || echo 'not available yet: no test is marked chaos' >&2; exit $$code; }
 

@@ -15,12 +15,24 @@ from rich.table import Table
 from benchmarks.claims import Claim
 from benchmarks.counting import ALLOWED
 from benchmarks.result import Distance, Result, Run, distances, step_seconds
+from benchmarks.workload import READING
 
-_NOTES = (
+_READING = (
+    "of the peers boto3's loop alone judges values as ours does; DuckDB drops or bends what it cannot cast, and writes "
+    "Parquet where ours fills the rows, with lineage and rejects, that a load goes on with"
+)
+_MERGING = (
     "peers get the good rows of the file once: rejects and superseded rows are taken out before, because none of them "
     "refuses rows one by one and a merge refuses or doubles on duplicate keys; none has an order guard (a stale row "
     "wins), a bookmark, lineage, gates or a ledger; their rows are checked by count and sum, ours one by one"
 )
+
+
+def notes(result: Result) -> str:
+    """What a reader of the comparison has to know; empty without peers."""
+    if len(result.runs) == len(result.ours):
+        return ""
+    return _READING if result.workload in READING else _MERGING
 
 
 def show(console: Console, result: Result) -> None:
@@ -47,11 +59,11 @@ def show(console: Console, result: Result) -> None:
         console.print(f"skipped: {who}: {why}", style="yellow", markup=False, highlight=False)
     counted = ", ".join(f"{name} {number:,}" for name, number in counts.items() if number)
     console.print(f"every row, reject and count of ours checked: {counted}", highlight=False)
-    if len(result.runs) > len(result.ours):
-        console.print(_NOTES, highlight=False, style="dim")
+    if told := notes(result):
+        console.print(told, highlight=False, style="dim")
     if result.requests:
-        told = ", ".join(f"{kind} {n}" + ("" if kind in ALLOWED else " (!)") for kind, n in result.requests.items())
-        console.print(f"requests: {told}", highlight=False)
+        kinds = ", ".join(f"{kind} {n}" + ("" if kind in ALLOWED else " (!)") for kind, n in result.requests.items())
+        console.print(f"requests: {kinds}", highlight=False)
     if result.floors:
         show_steps(console, result.runs[result.ours[0]])
         show_distances(console, distances(result))
@@ -111,7 +123,7 @@ def write(
         "largest_steps": [asdict(distance) for distance in distances(result)] if result.floors else [],
         "requests": dict(result.requests),
         "skipped": dict(result.skipped),
-        "notes": _NOTES if len(result.runs) > len(result.ours) else "",
+        "notes": notes(result),
         "runs": {who: [asdict(run) for run in runs] for who, runs in result.runs.items()},
     }
     figures, chart = (folder / f"{result.title}{suffix}.{kind}" for kind in ("json", "svg"))

@@ -134,13 +134,25 @@ def test_damaged_files_are_rows_and_rejects_or_refused(
 
 @pytest.mark.chaos
 @pytest.mark.timeout(3600)
-def test_a_million_values_of_every_writer(con: duckdb.DuckDBPyConnection, tmp_path: Path, writer: Writer) -> None:
-    seed = int(os.environ.get("LAKEHOUSE_CHAOS_SEED") or time.time_ns() % 10**9)
-    print(f"seed {seed}")
-    compared = 0
+def test_a_million_values_of_every_writer(
+    con: duckdb.DuckDBPyConnection,
+    tmp_path: Path,
+    writer: Writer,
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first = seed = int(os.environ.get("LAKEHOUSE_CHAOS_SEED") or time.time_ns() % 10**9)
+    name = request.node.callspec.params["writer"]
+    with capsys.disabled():
+        print(f"\n{name}: seed {first}")
+    compared = refused = rejects = 0
     while compared < 1_000_000:
         compared += check(con, tmp_path, writer, seed, 20_000)
         seed += 1
     for _ in range(1000):
-        check_damaged(con, tmp_path, writer, seed)
+        result = check_damaged(con, tmp_path, writer, seed)
+        refused += result is None
+        rejects += len(result.rejects) if result else 0
         seed += 1
+    with capsys.disabled():
+        print(f"{name}: {compared:,} values read back; of 1,000 damaged files {refused} refused, {rejects:,} rejects")
