@@ -297,5 +297,5 @@ def _without(declaration: Declaration, item: ObjectDecision, bookmark: Bookmark)
     elif item.object.uri in bookmark.seen:
         told.append("rows of it that the table has stay there")
     if declaration.write == "snapshot":
-        told.append(f"as long as {day} is the newest date, no absent row vanishes: not all of the date is known")
+        told.append(f"as long as {day} is the newest date that is read, no absent row vanishes: not all of it is known")
     return tuple(told)

@@ -146,7 +146,9 @@ def _plan_replacement(decisions: Sequence[ObjectDecision], dates: _Dates, bookma
 
 
 def _plan_snapshot(decisions: Sequence[ObjectDecision], dates: _Dates, *, accept_missing: bool) -> DatePlan:
-    listed = max((*dates.decided, *dates.failed), default=None)
+    # a date of which an operator has skipped everything says nothing, however far in the future it lies
+    asked = [day for day, here in dates.decided.items() if any(d.decision is not Decision.SKIPPED for d in here)]
+    listed = max((*asked, *dates.failed), default=None)
     if listed is None or (dates.consumed and max(dates.consumed) > listed):
         # a newer date was read before: it is the truth, and none of these dates can be it
         return DatePlan(tuple(decisions))

@@ -102,8 +102,8 @@ class PrefixModel:
         return classes
 
     def newest(self, ask: Ask) -> date | None:
-        """The newest stored date in the window, unless a newer one was read before."""
-        days = [DATA_KEYS[key] for key in self.stored if self._class(key, ask) not in OUT]
+        """The newest stored date in the window, unless a newer one was read before; skipped keys name no date."""
+        days = [DATA_KEYS[key] for key in self.stored if self._class(key, ask) not in (*OUT, "skipped")]
         read = [DATA_KEYS[key] for key, seen in self.seen.items() if not seen.bad]
         return max(days) if days and max(days) >= max(read, default=max(days)) else None
 

@@ -84,7 +84,7 @@ def batches(table: TableName, as_json: AsJson = False) -> None:
 
 
 def files(table: TableName, batch: OneBatch = None, as_json: AsJson = False) -> None:
-    """Every object that a batch consumed or quarantined, from the ledger."""
+    """Every object that a batch consumed or quarantined or an operator decided about, from the ledger."""
     _show(table, FILES, _FILE_COLUMNS, batch, as_json)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -85,7 +85,8 @@ def replay(
     elif as_json and done.receipt is not None:
         print_json({**receipt_json(done.receipt), "replay": asdict(done.change)})
     else:
-        _print_change(done.change)
+        # the load that the change asks for has been run
+        _print_change(done.change if done.receipt is None else replace(done.change, next=""))
     if done.receipt is None:
         return
     if not as_json:

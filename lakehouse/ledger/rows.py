@@ -35,7 +35,8 @@ class Entry:
 
 
 def file_rows(entry: Entry) -> list[Row]:
-    """One row per object that the batch consumed or quarantined; another version of a key is another batch's row."""
+    """One row per object that the batch consumed or quarantined, or that an operator decided about; another version of
+    a key is another batch's row."""
     return [
         {
             **_key(entry),

@@ -266,3 +266,6 @@ def test_a_newest_date_with_a_skipped_object_is_not_the_whole_truth() -> None:
     plan = snapshot_plan(A30, A01, new, bookmark=bookmark)
     assert (planned(plan), plan.newest_date) == ([[D01 + "a.csv"]], date(2026, 9, 1))
     assert plan.unfinished == (f"{D01}b.csv is skipped",)
+    # a date that is skipped as a whole is none
+    plan = snapshot_plan(A30, A31, new, bookmark=bookmark)
+    assert (plan.newest_date, plan.unfinished) == (date(2026, 8, 31), ())

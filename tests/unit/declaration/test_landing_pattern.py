@@ -44,6 +44,20 @@ def test_match(pattern: str, key: str, day: date | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("pattern", "key", "folder"),
+    [
+        ("input_date=%Y-%m-%d", "input_date=2026-01-05/b/c.csv", "input_date=2026-01-05/"),
+        ("%Y/%m/%d/%H", "2026/01/05/23/a.jsonl", "2026/01/05/23/"),
+        ("%Y-%m-%d", "2026-01-05/a.csv", "2026-01-05/"),
+        ("%Y-%m-%d", "orders-2026-01-05.csv", None),
+        ("input_date=%Y-%m-%d", "input_date=2026-02-30/a.csv", None),
+    ],
+)
+def test_folder_names_the_date(pattern: str, key: str, folder: str | None) -> None:
+    assert LandingPattern.compile(pattern).folder(key) == folder
+
+
+@pytest.mark.parametrize(
     ("pattern", "prefix"),
     [
         ("input_date=%Y-%m-%d", "input_date=2026-01-05/"),
