@@ -13,7 +13,7 @@ import pytest
 from lakehouse.declaration import Declaration
 from lakehouse.errors import UnreadableObject
 from lakehouse.model import ObjectDecision
-from lakehouse.read import csv_group
+from lakehouse.read.csv import group as csv_group
 from lakehouse.stage import StagedObject, create_staging, stage_object, stage_small_objects
 from tests.staging_values import declared, planned
 

@@ -15,12 +15,12 @@ from typing import BinaryIO, NoReturn
 from lakehouse.declaration import JsonFormat
 from lakehouse.errors import UnreadableObject
 from lakehouse.masking import record_parts
-from lakehouse.read.csv_records import MAX_RECORD
-from lakehouse.read.json_text import parse_text
-from lakehouse.read.jsonl import add_json
+from lakehouse.read.csv.records import MAX_RECORD
 from lakehouse.read.local_file import skip_bom
 from lakehouse.read.masked import masked_json
-from lakehouse.read.objects import ObjectRows
+from lakehouse.read.objects.json_text import parse_text
+from lakehouse.read.objects.jsonl import add_json
+from lakehouse.read.objects.rows import ObjectRows
 from lakehouse.read.sink import Sink, transaction
 
 CHUNK = 1 << 20

@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 from lakehouse.errors import UnreadableObject
-from lakehouse.read import csv as reader
-from lakehouse.read import csv_records, csv_survey, sink
+from lakehouse.read import sink
+from lakehouse.read.csv import reader as reader
+from lakehouse.read.csv import records as csv_records
+from lakehouse.read.csv import survey as csv_survey
 from tests.staging_values import Result, Staging, declared, planned, staging
 
 Stage = Callable[..., Result]

@@ -15,11 +15,11 @@ from lakehouse.engines.nested import field_of
 from lakehouse.errors import UnreadableObject
 from lakehouse.masking import MASK, may_show, shown_text
 from lakehouse.naming import RESCUED, quote_name, quote_text
-from lakehouse.read.arrow_types import TypedFile, arrow_cell
 from lakehouse.read.cells import Cell, Relation, rescued_cell
 from lakehouse.read.header import match_columns, missing_columns
 from lakehouse.read.origins import Origins, Path, origins_of
 from lakehouse.read.sink import PARSED, Sink
+from lakehouse.read.typed.arrow_types import TypedFile, arrow_cell
 
 
 class _Source(NamedTuple):

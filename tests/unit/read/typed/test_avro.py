@@ -13,7 +13,7 @@ import fastavro
 import pytest
 
 from lakehouse.errors import UnreadableObject
-from lakehouse.read import avro, avro_blocks
+from lakehouse.read.typed import avro, avro_blocks
 from tests.staging_values import Result, Staging, declared
 
 Stage = Callable[..., Result]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lakehouse.read.csv_records import damage
-from lakehouse.read.objects import Number
+from lakehouse.read.csv.records import damage
+from lakehouse.read.objects.rows import Number
 
 BLANKS = b" \t\r\n"
 

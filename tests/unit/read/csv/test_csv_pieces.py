@@ -13,9 +13,10 @@ import pytest
 
 from lakehouse.engines.duckdb import open_session
 from lakehouse.errors import ConfigurationError
-from lakehouse.read import csv as reader
-from lakehouse.read import csv_pieces, csv_survey
-from lakehouse.read.csv_records import Dialect
+from lakehouse.read.csv import pieces as csv_pieces
+from lakehouse.read.csv import reader as reader
+from lakehouse.read.csv import survey as csv_survey
+from lakehouse.read.csv.records import Dialect
 from tests.staging_values import Result, Staging, declared
 
 COLUMNS = {"id": "int", "v": "string", "n": "int"}

@@ -23,10 +23,10 @@ from lakehouse.errors import UnreadableObject
 from lakehouse.masking import hidden_columns
 from lakehouse.naming import RESCUED, quote_text
 from lakehouse.read.cells import Cell, Relation, nulls_of, rescued_cell, text_cell
-from lakehouse.read.csv_pieces import Piece, cut
-from lakehouse.read.csv_records import Dialect, Record, physical_lines, records
-from lakehouse.read.csv_survey import NO_NULL, Survey, survey
-from lakehouse.read.csv_trailer import cut_trailer
+from lakehouse.read.csv.pieces import Piece, cut
+from lakehouse.read.csv.records import Dialect, Record, physical_lines, records
+from lakehouse.read.csv.survey import NO_NULL, Survey, survey
+from lakehouse.read.csv.trailer import cut_trailer
 from lakehouse.read.header import match_columns, missing_columns
 from lakehouse.read.local_file import scan_path, skip_bom
 from lakehouse.read.masked import masked_csv

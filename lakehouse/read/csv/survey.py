@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.read.csv_records import Dialect
+from lakehouse.read.csv.records import Dialect
 
 BLOCK = 4 << 20
 MAX_LINE = 2_000_000

@@ -19,9 +19,9 @@ from xml.parsers import expat
 from lakehouse.declaration import XmlFormat
 from lakehouse.errors import UnreadableObject
 from lakehouse.masking import record_parts, shown_names
-from lakehouse.read.csv_records import MAX_RECORD
+from lakehouse.read.csv.records import MAX_RECORD
 from lakehouse.read.masked import masked_xml
-from lakehouse.read.objects import ObjectRows
+from lakehouse.read.objects.rows import ObjectRows
 from lakehouse.read.origins import origins_of
 from lakehouse.read.sink import Sink, transaction
 from lakehouse.types import ColumnType

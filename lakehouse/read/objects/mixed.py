@@ -14,8 +14,8 @@ from lakehouse.declaration.mixed_rules import NARROWEST_FIRST, NUMBER, TEXT, kin
 from lakehouse.engines.nested import field_of
 from lakehouse.read.casts import CastRules, cast
 from lakehouse.read.cells import Cell, rules_of, text_cell
-from lakehouse.read.json_nested import JsonMisfit, Shaper, cell_over_shaped, json_kind, shaped_cell, taken_of
 from lakehouse.read.nested import ALWAYS, Taken, taken_struct
+from lakehouse.read.objects.json_nested import JsonMisfit, Shaper, cell_over_shaped, json_kind, shaped_cell, taken_of
 from lakehouse.types import ColumnType
 
 

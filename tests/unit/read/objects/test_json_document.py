@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.errors import UnreadableObject
-from lakehouse.read import csv_records, json_document, json_text, jsonl
+from lakehouse.read.csv import records as csv_records
+from lakehouse.read.objects import json_document, json_text, jsonl
 from tests.staging_values import Result, Staging, declared
 
 Stage = Callable[..., Result]

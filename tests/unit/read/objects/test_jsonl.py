@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.errors import UnreadableObject
-from lakehouse.read import jsonl
+from lakehouse.read.objects import jsonl
 from tests.staging_values import Result, Staging, declared
 
 Stage = Callable[..., Result]

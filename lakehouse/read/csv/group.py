@@ -19,9 +19,18 @@ import pyarrow as pa
 
 from lakehouse.errors import UnreadableObject
 from lakehouse.read.cells import Relation
-from lakehouse.read.csv import CsvFile, column_names, mask_rejects, open_header, scan, survey_file, text_cells, texts
-from lakehouse.read.csv_records import records
-from lakehouse.read.csv_survey import survey
+from lakehouse.read.csv.reader import (
+    CsvFile,
+    column_names,
+    mask_rejects,
+    open_header,
+    scan,
+    survey_file,
+    text_cells,
+    texts,
+)
+from lakehouse.read.csv.records import records
+from lakehouse.read.csv.survey import survey
 from lakehouse.read.header import missing_columns
 from lakehouse.read.local_file import BOM
 from lakehouse.read.sink import (

@@ -10,7 +10,7 @@ from pathlib import Path
 from lakehouse.declaration import Declaration, Trailer
 from lakehouse.errors import UnreadableObject
 from lakehouse.masking import shown_text
-from lakehouse.read.csv_records import Dialect, records
+from lakehouse.read.csv.records import Dialect, records
 
 LONGEST = 1 << 20
 _ENDS = b"\r\n"

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from lakehouse.errors import UnreadableObject
-from lakehouse.read import xml
+from lakehouse.read.objects import xml
 from tests.staging_values import Result, Staging, declared
 
 Stage = Callable[..., Result]

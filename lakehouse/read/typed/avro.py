@@ -14,10 +14,10 @@ from fastavro.schema import expand_schema, parse_schema
 
 from lakehouse.errors import LakehouseError, UnreadableObject
 from lakehouse.masking import shown_text
-from lakehouse.read.avro_blocks import Block, blocks, open_container
-from lakehouse.read.avro_types import Converter, Schema, UnsupportedType, arrow_type, converter, without_logical
 from lakehouse.read.sink import BATCH_ROWS, Sink, transaction
-from lakehouse.read.typed_rows import Rows, add_rows, typed_columns
+from lakehouse.read.typed.avro_blocks import Block, blocks, open_container
+from lakehouse.read.typed.avro_types import Converter, Schema, UnsupportedType, arrow_type, converter, without_logical
+from lakehouse.read.typed.rows import Rows, add_rows, typed_columns
 
 
 def read_avro(sink: Sink, path: Path) -> tuple[str, ...]:

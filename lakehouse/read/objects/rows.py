@@ -16,8 +16,8 @@ from lakehouse.masking import shown_names
 from lakehouse.naming import RESCUED
 from lakehouse.read.cells import Cell, nulls_of, text_cell
 from lakehouse.read.header import missing_columns, unknown_names
-from lakehouse.read.json_nested import JsonMisfit, Shaper, json_kind, shaped_cell, shaped_map
-from lakehouse.read.mixed import cell_by_kind, groups_of, shaped_by_kind
+from lakehouse.read.objects.json_nested import JsonMisfit, Shaper, json_kind, shaped_cell, shaped_map
+from lakehouse.read.objects.mixed import cell_by_kind, groups_of, shaped_by_kind
 from lakehouse.read.origins import Path, origins_of
 from lakehouse.read.sink import RowBuffer, Sink, SourceRow
 from lakehouse.types import ColumnType

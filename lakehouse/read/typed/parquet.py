@@ -17,7 +17,7 @@ from lakehouse.naming import quote_text
 from lakehouse.read.cells import Cell, Relation
 from lakehouse.read.local_file import scan_path
 from lakehouse.read.sink import Sink, transaction
-from lakehouse.read.typed_rows import broken, typed_columns
+from lakehouse.read.typed.rows import broken, typed_columns
 
 _BROKEN = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError)
 _OURS = (duckdb.OutOfMemoryException, duckdb.InterruptException, duckdb.FatalException, duckdb.InternalException)

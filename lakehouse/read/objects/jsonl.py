@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from lakehouse.masking import record_parts
-from lakehouse.read.csv_records import MAX_RECORD
-from lakehouse.read.json_text import BLANKS, NotAnObject, parse_object
+from lakehouse.read.csv.records import MAX_RECORD
 from lakehouse.read.local_file import skip_bom
 from lakehouse.read.masked import masked_json
-from lakehouse.read.objects import ObjectRows
+from lakehouse.read.objects.json_text import BLANKS, NotAnObject, parse_object
+from lakehouse.read.objects.rows import ObjectRows
 from lakehouse.read.sink import Sink, transaction
 
 RAW_KEPT = 64 << 10

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import duckdb
 
-from lakehouse.read.csv_survey import Cut, Survey
+from lakehouse.read.csv.survey import Cut, Survey
 from lakehouse.read.local_file import BOM
 from lakehouse.scratch import spilling
 

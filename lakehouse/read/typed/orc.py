@@ -13,7 +13,7 @@ from pyarrow import orc
 
 from lakehouse.errors import UnreadableObject
 from lakehouse.read.sink import Sink, transaction
-from lakehouse.read.typed_rows import Rows, add_rows, broken, typed_columns
+from lakehouse.read.typed.rows import Rows, add_rows, broken, typed_columns
 
 _BROKEN = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, OSError)
 
