@@ -4,8 +4,8 @@ Owns every format and reads it for ever; a committed sample of each must still l
 same bytes. Never reads or writes storage: that is `lakehouse.state`.
 
 Format 2 of a manifest adds what hard deletes, adopted tables and snapshot feeds leave behind: `graves`, `baseline`,
-`settled_date`. Format 2 of a checkpoint adds what operators decided about objects: rows of their own with the decision
-`skipped` or `planned`, beside those of what was seen.
+`settled_date`. Format 2 of a checkpoint adds rows of their own beside those of what was seen: what operators decided
+about objects, with the decision `skipped` or `planned`, and what was read without advancing, `deferred`.
 """
 
 from __future__ import annotations
@@ -113,8 +113,10 @@ def decode_manifest(data: bytes) -> Manifest:
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """Seen objects and rulings as Parquet, rows sorted by landing date and key."""
-    objects = sorted((*checkpoint.seen.values(), *checkpoint.rulings.values()), key=_sort_key)
+    """Seen and paused objects and rulings as Parquet, rows sorted by landing date and key."""
+    objects = sorted(
+        (*checkpoint.seen.values(), *checkpoint.rulings.values(), *checkpoint.paused.values()), key=_sort_key
+    )
     columns = _object_columns(objects)
     for name in ("batch_id", "bookmark_version", "declaration"):
         columns[name] = [getattr(item, name) for item in objects]
@@ -264,10 +266,11 @@ def _header(manifest: Manifest) -> dict[str, Any]:
 def _checkpoint(table: pa.Table) -> Checkpoint:
     seen: dict[str, SeenObject] = {}
     rulings: dict[str, SeenObject] = {}
+    paused: dict[str, SeenObject] = {}
+    places = {Decision.CONSUMED: seen, Decision.QUARANTINED: seen, Decision.DEFERRED: paused}
     for item in _seen(table):
-        found = seen if item.decision in (Decision.CONSUMED, Decision.QUARANTINED) else rulings
-        found[item.object.uri] = item
-    return Checkpoint(seen, rulings)
+        places.get(item.decision, rulings)[item.object.uri] = item
+    return Checkpoint(seen, rulings, paused)
 
 
 def _seen(table: pa.Table) -> Iterable[SeenObject]:

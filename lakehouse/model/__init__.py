@@ -11,6 +11,7 @@ from lakehouse.model.plans import (
     Plan,
     SeenObject,
     Sweep,
+    VersionRange,
     Window,
 )
 from lakehouse.model.published import Bookmark, ChainLink, Checkpoint, Grave, Manifest, ObjectOutcome, Reference
@@ -42,5 +43,6 @@ __all__ = [
     "SeenObject",
     "State",
     "Sweep",
+    "VersionRange",
     "Window",
 ]

@@ -95,6 +95,17 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class VersionRange:
+    """Bookmark versions after `first` up to and including `last` (G5): what they read is asked for again."""
+
+    first: int
+    last: int
+
+    def contains(self, version: int) -> bool:
+        return self.first < version <= self.last
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What a load will do, in full: printing it is the dry run, executing it is the load.
 

@@ -97,7 +97,8 @@ class Bookmark:
     """The position of a context: version 0 and nothing seen before the first batch.
 
     `rulings` are what operators decided about object versions, by uri: a skip holds until it is taken back, a request
-    to read again until a batch has read the key.
+    to read again until a batch has read the key. `paused` are the keys that batches have read without advancing: not
+    seen, and their rows are in the table.
     """
 
     version: int = 0
@@ -107,6 +108,7 @@ class Bookmark:
     graves: tuple[Grave, ...] = ()
     settled_date: date | None = None
     rulings: Mapping[str, SeenObject] = field(default_factory=dict)
+    paused: Mapping[str, SeenObject] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +117,4 @@ class Checkpoint:
 
     seen: Mapping[str, SeenObject] = field(default_factory=dict)
     rulings: Mapping[str, SeenObject] = field(default_factory=dict)
+    paused: Mapping[str, SeenObject] = field(default_factory=dict)
