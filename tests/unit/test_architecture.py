@@ -47,6 +47,7 @@ LAYERS = (
         "dedupe",
         "adopt",
         "object_change",
+        "object_history",
         "replay",
     ),
     ("stack", "orchestration", "components"),
