@@ -31,6 +31,7 @@ LOAD = "load"
 """`Manifest.kind` of a batch that read objects; every other kind is an operator's action."""
 
 SKIP, RELEASE, RELOAD, REPLAY = "object-skip", "object-release", "object-reload", "rejects-replay"
+HOLD, UNHOLD = "hold", "release"
 RULINGS = {
     SKIP: Decision.SKIPPED,
     RELEASE: Decision.PLANNED,
@@ -63,7 +64,7 @@ def fold(bookmark: Bookmark, manifests: Iterable[tuple[Manifest, Reference]]) ->
     """
     known = _Known.of(bookmark)
     version, head, chain = bookmark.version, bookmark.head, bookmark.chain
-    graves, settled = bookmark.graves, bookmark.settled_date
+    graves, settled, held = bookmark.graves, bookmark.settled_date, bookmark.held
     for manifest, reference in manifests:
         if manifest.bookmark_version != version + 1:
             raise DataError(
@@ -73,7 +74,7 @@ def fold(bookmark: Bookmark, manifests: Iterable[tuple[Manifest, Reference]]) ->
         known.apply(manifest)
         version, head = manifest.bookmark_version, reference
         chain = chain_after(manifest, reference)
-        graves, settled = manifest.graves, manifest.settled_date
+        graves, settled, held = manifest.graves, manifest.settled_date, manifest.held
     return Bookmark(
         version=version,
         head=head,
@@ -81,6 +82,7 @@ def fold(bookmark: Bookmark, manifests: Iterable[tuple[Manifest, Reference]]) ->
         seen=known.seen,
         graves=graves,
         settled_date=settled,
+        held=held,
         rulings=known.rulings,
         paused=known.paused,
     )

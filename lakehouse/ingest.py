@@ -19,7 +19,7 @@ from lakehouse.attempt import write_record
 from lakehouse.batch import BatchResult, BatchTask, run_batch
 from lakehouse.batch.stopwatch import Stopwatch
 from lakehouse.delete_mark import check_delete_condition
-from lakehouse.errors import Blocked, Conflict, LakehouseError, ObjectChanged, OutcomeUnknown, UsageError
+from lakehouse.errors import Blocked, Conflict, Held, LakehouseError, ObjectChanged, OutcomeUnknown, UsageError
 from lakehouse.faults import fault_point
 from lakehouse.landing import discover
 from lakehouse.lease import Lease, acquire
@@ -132,6 +132,7 @@ class _Load:
                     failed=self._failed,
                 )
             self._builder.planned(plan)
+            _refuse_held(plan)
             _refuse_missing(plan, self._request)
             if not plan.batches:
                 break
@@ -263,6 +264,11 @@ def _plan(
         failed=failed,
         accept_missing=request.accept_missing,
     )
+
+
+def _refuse_held(plan: Plan) -> None:
+    if plan.held:
+        raise Held(f"table {plan.table} is {plan.held}", next=f"lakehouse release {plan.table} --reason TEXT")
 
 
 def _refuse_missing(plan: Plan, request: LoadRequest) -> None:

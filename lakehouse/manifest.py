@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -27,6 +28,7 @@ from lakehouse.model import (
     Equation,
     GateResult,
     Grave,
+    Hold,
     LandingObject,
     Manifest,
     Mode,
@@ -230,6 +232,7 @@ def _manifest(table: pa.Table, header: dict[str, Any]) -> Manifest:
         graves=tuple(_grave(stored) for stored in header.get("graves", ())),
         baseline=header.get("baseline", 0),
         settled_date=_day(header.get("settled_date")),
+        held=_hold(header.get("held")),
     )
 
 
@@ -260,6 +263,7 @@ def _header(manifest: Manifest) -> dict[str, Any]:
         ],
         "baseline": manifest.baseline,
         "settled_date": manifest.settled_date and str(manifest.settled_date),
+        **({"held": {**asdict(manifest.held), "since": _moment_text(manifest.held.since)}} if manifest.held else {}),
     }
 
 
@@ -294,6 +298,12 @@ def _date_counts(stored: dict[str, Any]) -> DateCounts:
 def _grave(stored: dict[str, Any]) -> Grave:
     written_at = datetime.fromisoformat(stored["written_at"])
     return Grave(Reference(stored["uri"], stored["sha256"]), written_at, stored["rows"])
+
+
+def _hold(stored: dict[str, str] | None) -> Hold | None:
+    if stored is None:
+        return None
+    return Hold(stored["author"], stored["reason"], datetime.fromisoformat(stored["since"]))
 
 
 def _reference(stored: dict[str, str] | None) -> Reference | None:

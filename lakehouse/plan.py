@@ -128,6 +128,7 @@ def make_plan(
         missing=dates.missing,
         newest_date=dates.newest_date,
         unfinished=dates.unfinished,
+        held=bookmark.held.text if bookmark.held else "",
     )
     if not plan.batches:
         return plan

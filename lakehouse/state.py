@@ -116,6 +116,7 @@ def load_bookmark(storage: StateStore, head: Reference | None) -> Bookmark:
         seen=checkpoint.seen,
         graves=oldest.graves,
         settled_date=oldest.settled_date,
+        held=oldest.held,
         rulings=checkpoint.rulings,
     )
     return fold(start, reversed(history[:-1]))

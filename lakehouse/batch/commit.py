@@ -188,6 +188,7 @@ def _describe(
             con, declaration, bookmark, services.state, now=merged.matched.started_at, place=place, folder=folder
         ),
         settled_date=settled_after(sweep),
+        held=bookmark.held,
     )
     if needs_checkpoint(manifest.bookmark_version):
         checkpoint = write_checkpoint(services.state, checkpoint_after(bookmark, manifest), folder=place)

@@ -139,6 +139,7 @@ def plan_json(plan: Plan) -> dict[str, object]:
         "newest_date": plan.newest_date,
         "unfinished": list(plan.unfinished),
         "warnings": list(plan.warnings),
+        "held": plan.held,
     }
 
 

@@ -12,7 +12,7 @@ import typer
 
 from lakehouse.bookmark import RELEASE, RELOAD, SKIP
 from lakehouse.cli.load import print_ending, print_receipt
-from lakehouse.cli.operate import Reason, print_hints, state_text, this_operator
+from lakehouse.cli.operate import Reason, Why, given_reason, print_hints, state_text, this_operator
 from lakehouse.cli.options import AsJson, DryRun, OneBatch, TableName, declared, services_for
 from lakehouse.cli.output import console, print_json, print_pairs, print_table, progress_bar
 from lakehouse.declaration import Declaration, declarations_reading
@@ -27,7 +27,6 @@ Uri = Annotated[str, typer.Argument(metavar="URI", help="s3://bucket/key, as S3 
 OfTable = Annotated[
     str | None, typer.Option("--table", metavar="TABLE", help="Where the sources of several tables hold the object.")
 ]
-Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is stored and shown with the decision.")]
 
 _COMMANDS = (
     (SKIP, "Read this version of an object no more, whatever is loaded, until it is released."),
@@ -87,10 +86,8 @@ def _event_row(event: Event) -> tuple[object, ...]:
 
 def _command(kind: str) -> Callable[..., None]:
     def command(uri: Uri, reason: Why, table: OfTable = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-        if not reason.strip():
-            raise UsageError("--reason is empty; say why, for whoever finds the decision later")
         declaration = _declared_for(uri, table)
-        operator = this_operator(reason)
+        operator = this_operator(given_reason(reason))
         change = change_object(declaration, uri, kind, operator, services_for(declaration), dry_run=dry_run)
         if as_json:
             print_json(asdict(change))

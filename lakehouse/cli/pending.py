@@ -10,8 +10,6 @@ from lakehouse.errors import NotAvailable
 
 _COMMANDS = {
     "doctor": "check every permission and connection",
-    "hold": "stop loads of a table until it is released",
-    "release": "let a held table load again",
     "diagnose": "which state holds, the evidence, the next command",
     "infer": "write a declaration from files",
     "gate": "accept a failed gate",

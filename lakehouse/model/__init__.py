@@ -14,7 +14,7 @@ from lakehouse.model.plans import (
     VersionRange,
     Window,
 )
-from lakehouse.model.published import Bookmark, ChainLink, Checkpoint, Grave, Manifest, ObjectOutcome, Reference
+from lakehouse.model.published import Bookmark, ChainLink, Checkpoint, Grave, Hold, Manifest, ObjectOutcome, Reference
 from lakehouse.model.receipts import BatchReceipt, Receipt, State
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "FileCounts",
     "GateResult",
     "Grave",
+    "Hold",
     "LandingObject",
     "Manifest",
     "Mode",

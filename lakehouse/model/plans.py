@@ -114,7 +114,8 @@ class Plan:
 
     `missing` are consumed objects of dates to be replaced that are not listed any more: such a plan is blocked unless
     the request accepts them. `newest_date` is the landing date that a snapshot feed takes for the whole truth, None
-    where no date of this plan can be that; `unfinished` says why its objects do not tell all of it.
+    where no date of this plan can be that; `unfinished` says why its objects do not tell all of it. `held` says who
+    holds the table, so that no load may execute it; empty if nobody does.
     """
 
     table: str
@@ -131,6 +132,7 @@ class Plan:
     missing: tuple[str, ...] = ()
     newest_date: date | None = None
     unfinished: tuple[str, ...] = ()
+    held: str = ""
 
     def count(self, decision: Decision) -> int:
         return sum(d.decision is decision for d in self.decisions)

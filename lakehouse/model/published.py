@@ -49,6 +49,20 @@ class ChainLink:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """An operator's word that a table is not to be loaded, until it is released."""
+
+    author: str
+    reason: str
+    since: datetime
+
+    @property
+    def text(self) -> str:
+        """Who holds it, since when and why."""
+        return f"held by {self.author} since {self.since.isoformat(timespec='seconds')}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """A batch manifest: what one bookmark version stands for. Immutable once written.
 
@@ -58,7 +72,8 @@ class Manifest:
 
     `graves` are the files of hard-deleted keys that still count after this batch: each manifest carries on those of the
     one before. `baseline` counts rows that were in the table before it was taken over. `settled_date` is the landing
-    date that a snapshot feed's table was last made equal to, by this batch or one before it.
+    date that a snapshot feed's table was last made equal to, by this batch or one before it. `held` is carried on until
+    an operator releases the table.
     """
 
     table: str
@@ -90,6 +105,7 @@ class Manifest:
     graves: tuple[Grave, ...] = ()
     baseline: int = 0
     settled_date: date | None = None
+    held: Hold | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +123,7 @@ class Bookmark:
     seen: Mapping[str, SeenObject] = field(default_factory=dict)
     graves: tuple[Grave, ...] = ()
     settled_date: date | None = None
+    held: Hold | None = None
     rulings: Mapping[str, SeenObject] = field(default_factory=dict)
     paused: Mapping[str, SeenObject] = field(default_factory=dict)
 

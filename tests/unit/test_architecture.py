@@ -47,6 +47,7 @@ LAYERS = (
         "dedupe",
         "adopt",
         "object_change",
+        "hold",
         "object_history",
         "replay",
     ),
