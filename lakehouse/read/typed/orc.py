@@ -13,9 +13,10 @@ from pyarrow import orc
 
 from lakehouse.errors import UnreadableObject
 from lakehouse.read.sink import Sink, transaction
+from lakehouse.read.typed.orc_footer import refuse_wide_decimals
 from lakehouse.read.typed.rows import Rows, add_rows, broken, typed_columns
 
-_BROKEN = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, OSError)
+_BROKEN = (ValueError, pa.ArrowNotImplementedError, pa.ArrowKeyError, OSError)  # ArrowInvalid is a ValueError
 
 
 def read_orc(sink: Sink, path: Path) -> tuple[str, ...]:
@@ -24,6 +25,7 @@ def read_orc(sink: Sink, path: Path) -> tuple[str, ...]:
     Raises UnreadableObject if it is broken, its columns are not the declared ones, or a type would lose something.
     """
     try:
+        refuse_wide_decimals(path)
         file = orc.ORCFile(path)
         schema = file.schema
     except _BROKEN as error:

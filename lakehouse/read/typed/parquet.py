@@ -45,7 +45,7 @@ def read_parquet(sink: Sink, path: Path) -> tuple[str, ...]:
     except _OURS:
         raise
     except duckdb.Error as error:
-        _judge(sink, path, error)
+        _judge(sink, path, error, schema)
     return columns.missing
 
 
@@ -106,14 +106,23 @@ def _differ(nanos: Any, micros: Any) -> bool:
     return bool(pc.any(pc.not_equal(whole, pc.multiply(short, 1000))).as_py())
 
 
-def _judge(sink: Sink, path: Path, error: duckdb.Error) -> NoReturn:
-    """Raise UnreadableObject if the file is to blame for DuckDB's error: pyarrow has a second look; else the error."""
+def _judge(sink: Sink, path: Path, error: duckdb.Error, schema: pa.Schema) -> NoReturn:
+    """Raise UnreadableObject if the file is to blame for DuckDB's error, else the error: pyarrow has a second look, and
+    DuckDB one that writes nothing. Both made their types of the same schema, so that one cannot bind the other's is the
+    file's fault, too."""
     try:
         with pq.ParquetFile(path) as file:
             for _ in file.iter_batches():
                 pass
     except _BROKEN as second:
         raise broken(sink, "parquet", second) from None
-    if isinstance(error, duckdb.InvalidInputException):
+    if isinstance(error, (duckdb.InvalidInputException, duckdb.BinderException)):
         raise broken(sink, "parquet", error) from None
+    values = ", ".join(["count(*)", *(f"max(hash(p{i}))" for i in range(len(schema)))])
+    try:
+        sink.con.execute(f"SELECT {values} FROM {_scan(path, schema)}").fetchall()
+    except _OURS:
+        raise
+    except duckdb.Error as second:
+        raise broken(sink, "parquet", second) from None
     raise error

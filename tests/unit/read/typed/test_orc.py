@@ -12,6 +12,7 @@ import pytest
 from pyarrow import orc
 
 from lakehouse.errors import UnreadableObject
+from lakehouse.read import orc_footer
 from tests.staging_values import Result, Staging, declared
 
 Stage = Callable[..., Result]
@@ -107,3 +108,29 @@ def test_a_file_that_is_not_whole(stage: Stage, tmp_path: Path) -> None:
     for broken in (data[:3], data[: len(data) // 2], data[:-1], data[:-60] + b"\xff" * 40 + data[-20:]):
         with pytest.raises(UnreadableObject, match=r"the ORC file is broken|the file is not orc"):
             stage(broken, {"id": "long", "v": "string"})
+
+
+@pytest.mark.parametrize("compression", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
+def test_a_decimal_of_too_many_digits_does_not_end_the_process(tmp_path: Path, compression: Any) -> None:
+    path = tmp_path / "a.orc"
+    columns = {f"column_{i}": pa.array([Decimal("1.00")], pa.decimal128(20, 2)) for i in range(30)}
+    orc.write_table(pa.table(columns), path, compression=compression)
+    orc_footer.refuse_wide_decimals(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(orc_footer, "MOST_DIGITS", 19)
+        with pytest.raises(ValueError, match="a decimal of 20 digits"):
+            orc_footer.refuse_wide_decimals(path)
+
+
+def test_a_damaged_decimal_type_refuses_the_file(stage: Stage, tmp_path: Path) -> None:
+    orc.write_table(one(pa.decimal128(38, 0), Decimal(1)), tmp_path / "right", compression="uncompressed")
+    data = (tmp_path / "right").read_bytes()
+    assert data.count(b"\x28\x26\x30\x00") == 1
+    with pytest.raises(UnreadableObject, match="a decimal of 100 digits"):
+        stage(data.replace(b"\x28\x26\x30\x00", b"\x28\x64\x30\x00"), {"id": "long", "v": "decimal(38,0)"})
+
+
+@pytest.mark.parametrize("data", [b"ORC", b"ORC\x00", b"ORC" + b"\xff" * 50, b"ORC\x08\x7f\x02"])
+def test_a_file_without_a_footer_is_refused(stage: Stage, data: bytes) -> None:
+    with pytest.raises(UnreadableObject):
+        stage(data)
