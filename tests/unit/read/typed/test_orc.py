@@ -12,7 +12,7 @@ import pytest
 from pyarrow import orc
 
 from lakehouse.errors import UnreadableObject
-from lakehouse.read import orc_footer
+from lakehouse.read.typed import orc_footer
 from tests.staging_values import Result, Staging, declared
 
 Stage = Callable[..., Result]
