@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """One line per table. `state` is `new`, `committed`, `running`, `blocked`, `failed`, `unknown`, `detached` or
-    `error`: the table could not be looked at, and `exit_code` is that error's. A state that was found is no error."""
+    """One line per table. `state` is `new`, `committed`, `running`, `held`, `blocked`, `failed`, `unknown`, `detached`
+    or `error`: the table could not be looked at, and `exit_code` is that error's. A state that was found is
+    no error."""
 
     table: str
     context: str
@@ -126,6 +127,8 @@ def _state(declaration: Declaration, position: Position, services: Services) -> 
         holder = lease.holder
         detail = f"running: host={holder.process.host} pid={holder.process.pid} step={holder.step} run={holder.run_id}"
         return "running", detail, ""
+    if (hold := position.bookmark.held) is not None:
+        return "held", hold.text, f"lakehouse release {declaration.table} --reason TEXT"
     open_attempt = next(open_attempts(declaration, position, services), None)
     if open_attempt is not None:
         detail = f"attempt {open_attempt.attempt_id} at step {open_attempt.step}: {open_attempt.error}"

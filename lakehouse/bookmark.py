@@ -8,6 +8,7 @@ anything: manifests, references and times come in as values.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lakehouse.errors import DataError, LakehouseError, NotAvailable
@@ -30,6 +31,7 @@ LOAD = "load"
 """`Manifest.kind` of a batch that read objects; every other kind is an operator's action."""
 
 SKIP, RELEASE, RELOAD, REPLAY = "object-skip", "object-release", "object-reload", "rejects-replay"
+HOLD, UNHOLD = "hold", "release"
 RULINGS = {
     SKIP: Decision.SKIPPED,
     RELEASE: Decision.PLANNED,
@@ -60,21 +62,29 @@ def fold(bookmark: Bookmark, manifests: Iterable[tuple[Manifest, Reference]]) ->
     Raises DataError when a version is missing or comes twice, NotAvailable for an operator's action that this version
     of lakehouse cannot apply.
     """
-    seen, rulings = dict(bookmark.seen), dict(bookmark.rulings)
+    known = _Known.of(bookmark)
     version, head, chain = bookmark.version, bookmark.head, bookmark.chain
-    graves, settled = bookmark.graves, bookmark.settled_date
+    graves, settled, held = bookmark.graves, bookmark.settled_date, bookmark.held
     for manifest, reference in manifests:
         if manifest.bookmark_version != version + 1:
             raise DataError(
                 f"bookmark versions are not consecutive: context={manifest.context} version={version} "
                 f"is followed by version={manifest.bookmark_version} manifest={reference.uri}"
             )
-        _apply(manifest, seen, rulings)
+        known.apply(manifest)
         version, head = manifest.bookmark_version, reference
         chain = chain_after(manifest, reference)
-        graves, settled = manifest.graves, manifest.settled_date
+        graves, settled, held = manifest.graves, manifest.settled_date, manifest.held
     return Bookmark(
-        version=version, head=head, chain=chain, seen=seen, graves=graves, settled_date=settled, rulings=rulings
+        version=version,
+        head=head,
+        chain=chain,
+        seen=known.seen,
+        graves=graves,
+        settled_date=settled,
+        held=held,
+        rulings=known.rulings,
+        paused=known.paused,
     )
 
 
@@ -86,9 +96,9 @@ def chain_after(manifest: Manifest, reference: Reference) -> tuple[ChainLink, ..
 
 def checkpoint_after(bookmark: Bookmark, manifest: Manifest) -> Checkpoint:
     """What the checkpoint of this manifest must hold: all that is seen and ruled once it is published."""
-    seen, rulings = dict(bookmark.seen), dict(bookmark.rulings)
-    _apply(manifest, seen, rulings)
-    return Checkpoint(seen, rulings)
+    known = _Known.of(bookmark)
+    known.apply(manifest)
+    return Checkpoint(known.seen, known.rulings, known.paused)
 
 
 def ruling_of(bookmark: Bookmark, item: LandingObject) -> SeenObject | None:
@@ -103,29 +113,45 @@ def first_seen(bookmark: Bookmark, item: LandingObject, *, now: datetime) -> dat
     return min((k.first_seen for k in known if k is not None and k.object.identity == item.identity), default=now)
 
 
-def _apply(manifest: Manifest, seen: dict[str, SeenObject], rulings: dict[str, SeenObject]) -> None:
-    """Change both as the manifest says, by uri; not at all if it does not advance (G4).
+@dataclass(slots=True)
+class _Known:
+    """What is known of keys, by uri, while manifests are applied."""
 
-    A batch that has read a key has carried out the request to read it again, also one about an older version of it. A
-    skip stays: its version could come back.
-    """
-    if not manifest.advance:
-        return
-    if manifest.kind != LOAD and manifest.kind not in RULINGS:
-        raise NotAvailable(
-            f"a bookmark change of kind={manifest.kind} is not available yet: context={manifest.context} "
-            f"bookmark_version={manifest.bookmark_version}"
-        )
-    changes = {outcome.object.uri: _seen(manifest, outcome) for outcome in manifest.objects}
-    if len(changes) != len(manifest.objects):
-        raise LakehouseError(f"a batch lists one object twice: batch_id={manifest.batch_id}")
-    if manifest.kind in RULINGS:
-        rulings.update(changes)
-        return
-    seen.update(changes)
-    for uri in changes:
-        if uri in rulings and rulings[uri].decision is not Decision.SKIPPED:
-            del rulings[uri]
+    seen: dict[str, SeenObject]
+    rulings: dict[str, SeenObject]
+    paused: dict[str, SeenObject]
+
+    @classmethod
+    def of(cls, bookmark: Bookmark) -> _Known:
+        return cls(dict(bookmark.seen), dict(bookmark.rulings), dict(bookmark.paused))
+
+    def apply(self, manifest: Manifest) -> None:
+        """Change it as the manifest says. A batch that does not advance (G4) leaves what is seen as it is.
+
+        A batch that has read a key has carried out the request to read it again, also one about an older version of it.
+        A skip stays: its version could come back.
+        """
+        if manifest.kind != LOAD and manifest.kind not in RULINGS:
+            if not manifest.advance:
+                return
+            raise NotAvailable(
+                f"a bookmark change of kind={manifest.kind} is not available yet: context={manifest.context} "
+                f"bookmark_version={manifest.bookmark_version}"
+            )
+        changes = {outcome.object.uri: _seen(manifest, outcome) for outcome in manifest.objects}
+        if len(changes) != len(manifest.objects):
+            raise LakehouseError(f"a batch lists one object twice: batch_id={manifest.batch_id}")
+        if manifest.kind in RULINGS:
+            self.rulings.update(changes)
+            return
+        if not manifest.advance:
+            self.paused.update({uri: replace(item, decision=Decision.DEFERRED) for uri, item in changes.items()})
+            return
+        self.seen.update(changes)
+        for uri in changes:
+            self.paused.pop(uri, None)
+            if uri in self.rulings and self.rulings[uri].decision is not Decision.SKIPPED:
+                del self.rulings[uri]
 
 
 def _seen(manifest: Manifest, outcome: ObjectOutcome) -> SeenObject:

@@ -15,7 +15,7 @@ from lakehouse.errors import UsageError
 from lakehouse.model import Bookmark, Decision, Manifest, Reference, SeenObject
 from lakehouse.position import find_position
 from lakehouse.services import Services
-from lakehouse.state import load_bookmark, walk
+from lakehouse.state import find_version, load_bookmark, walk
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -122,13 +122,12 @@ def differences(declaration: Declaration, services: Services, before: str, after
 def _bookmark(declaration: Declaration, services: Services, newest: Reference | None, named: str) -> Bookmark:
     if named == "0":
         return Bookmark()
-    for manifest, reference in walk(services.state, newest):
-        if named in (str(manifest.bookmark_version), manifest.batch_id):
-            return load_bookmark(services.state, reference)
-    raise UsageError(
-        f"no such version or batch: context={declaration.context} given={named!r}",
-        next=f"lakehouse bookmark history {declaration.table}",
-    )
+    if (found := find_version(services.state, newest, named)) is None:
+        raise UsageError(
+            f"no such version or batch: context={declaration.context} given={named!r}",
+            next=f"lakehouse bookmark history {declaration.table}",
+        )
+    return load_bookmark(services.state, found[1])
 
 
 def _difference(uri: str, before: SeenObject | None, after: SeenObject | None) -> Difference | None:

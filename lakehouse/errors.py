@@ -5,6 +5,7 @@
     │   ├── UnreadableObject            one landing object cannot be read as declared: it is quarantined
     │   ├── GateFailed                  a gate refused the batch
     │   ├── Blocked                     an operator must decide before the load can go on
+    │   │   └── Held                    an operator holds the table
     │   ├── TargetDamaged               the target breaks a rule of ours (NULL or doubled live keys)
     │   ├── CountsDiffer                a reconciliation equation does not hold
     │   └── Detached                    somebody rolled the table back or replaced it
@@ -56,6 +57,10 @@ class GateFailed(DataError):
 
 class Blocked(DataError):
     """What the load would do needs an operator's word first."""
+
+
+class Held(Blocked):
+    """An operator holds the table: nothing is loaded until it is released."""
 
 
 class TargetDamaged(DataError):

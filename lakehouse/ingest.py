@@ -19,18 +19,19 @@ from lakehouse.attempt import write_record
 from lakehouse.batch import BatchResult, BatchTask, run_batch
 from lakehouse.batch.stopwatch import Stopwatch
 from lakehouse.delete_mark import check_delete_condition
-from lakehouse.errors import Blocked, Conflict, LakehouseError, NotAvailable, ObjectChanged, OutcomeUnknown
+from lakehouse.errors import Blocked, Conflict, Held, LakehouseError, ObjectChanged, OutcomeUnknown, UsageError
 from lakehouse.faults import fault_point
 from lakehouse.landing import discover
 from lakehouse.lease import Lease, acquire
 from lakehouse.lease_record import LeaseHolder
 from lakehouse.ledger import standing_of, sync
-from lakehouse.model import LandingObject, Mode, Plan, Receipt, State, Window
+from lakehouse.model import LandingObject, Mode, Plan, Receipt, State, VersionRange, Window
 from lakehouse.plan import make_plan
 from lakehouse.position import Position, find_position
 from lakehouse.process import this_process
 from lakehouse.receipt import ReceiptBuilder
 from lakehouse.services import Progress, Services
+from lakehouse.state import find_version
 from lakehouse.storage import Storage, open_storage, split_uri
 from lakehouse.target import Target, foreign_since_bookmark
 from lakehouse.transform import check_sql
@@ -46,11 +47,16 @@ MOST_TRIES = 4
 class LoadRequest:
     """What a user asks for. `scheduled` runs are also compared with earlier dates (gate `row_count_change`).
 
+    `from_batch` and `to_batch` (G5-G7) are batch ids or bookmark versions: what was read up to and including the first
+    is left out, what was read after it up to and including the second is read. Only together, with mode no-advance.
+
     `accept_missing`: dates are replaced, and taken for complete, without consumed objects that are not listed any more.
     """
 
     mode: Mode = Mode.INCREMENTAL
     window: Window = field(default_factory=Window)
+    from_batch: str | None = None
+    to_batch: str | None = None
     run_id: str = ""
     scheduled: bool = False
     accept_missing: bool = False
@@ -61,7 +67,7 @@ def ingest(declaration: Declaration, request: LoadRequest, services: Services) -
     watch = Stopwatch(services.clock)
     builder = ReceiptBuilder(declaration, request.run_id)
     try:
-        _refuse_what_is_not_there(request)
+        _check_range(declaration, request)
         _check_declared_sql(declaration)
         with _lease(declaration, request, services) as lease:
             fault_point("after_lease")
@@ -73,12 +79,13 @@ def ingest(declaration: Declaration, request: LoadRequest, services: Services) -
 
 def plan_load(declaration: Declaration, request: LoadRequest, services: Services) -> Plan:
     """The plan that `ingest` would execute now. Writes nothing."""
-    _refuse_what_is_not_there(request)
+    _check_range(declaration, request)
     _check_declared_sql(declaration)
     now = services.now()
     listing = discover(_landing(declaration, services), declaration.source, request.window)
     position = find_position(declaration, services)
-    plan = _plan(declaration, request, position, listing, now=now, full_since=None)
+    versions = _versions(declaration, request, position, services)
+    plan = _plan(declaration, request, position, listing, now=now, since=None, versions=versions)
     return replace(plan, warnings=(*plan.warnings, *position.fit.told()))
 
 
@@ -110,7 +117,8 @@ class _Load:
     def run(self) -> None:
         """List once, then plan and commit batch after batch on whatever the bookmark is by then."""
         listing, now, position = self._begin()
-        full_since = position.bookmark.version
+        since = position.bookmark.version
+        versions = _versions(self._declaration, self._request, position, self._services)
         while True:
             with self._watch.step("plan"):
                 plan = _plan(
@@ -119,10 +127,12 @@ class _Load:
                     position,
                     listing,
                     now=now,
-                    full_since=full_since,
+                    since=since,
+                    versions=versions,
                     failed=self._failed,
                 )
             self._builder.planned(plan)
+            _refuse_held(plan)
             _refuse_missing(plan, self._request)
             if not plan.batches:
                 break
@@ -237,7 +247,8 @@ def _plan(
     listing: Sequence[LandingObject],
     *,
     now: datetime,
-    full_since: int | None,
+    since: int | None,
+    versions: VersionRange | None,
     failed: Collection[str] = (),
 ) -> Plan:
     return make_plan(
@@ -248,10 +259,16 @@ def _plan(
         window=request.window,
         table_uuid=position.target.uuid,
         now=now,
-        full_since=full_since,
+        since=since,
+        versions=versions,
         failed=failed,
         accept_missing=request.accept_missing,
     )
+
+
+def _refuse_held(plan: Plan) -> None:
+    if plan.held:
+        raise Held(f"table {plan.table} is {plan.held}", next=f"lakehouse release {plan.table} --reason TEXT")
 
 
 def _refuse_missing(plan: Plan, request: LoadRequest) -> None:
@@ -265,9 +282,45 @@ def _refuse_missing(plan: Plan, request: LoadRequest) -> None:
     )
 
 
-def _refuse_what_is_not_there(request: LoadRequest) -> None:
-    if request.mode is Mode.NO_ADVANCE:
-        raise NotAvailable("mode no-advance (job-bookmark-pause) is not available yet; incremental or full")
+def _check_range(declaration: Declaration, request: LoadRequest) -> None:
+    """Both ends or none, and only where the bookmark stays where it is (G7)."""
+    ends = [end for end in (request.from_batch, request.to_batch) if end is not None]
+    if len(ends) == 1:
+        raise UsageError(
+            "a range of batches has two ends, and one is given",
+            next=f"lakehouse load {declaration.table} --mode no-advance --from-batch A --to-batch B",
+        )
+    if ends and request.mode is not Mode.NO_ADVANCE:
+        raise UsageError(
+            f"a range of batches is read again without moving the bookmark, and the mode is {request.mode.value}",
+            next=f"lakehouse load {declaration.table} --mode no-advance --from-batch {ends[0]} --to-batch {ends[1]}",
+        )
+
+
+def _versions(
+    declaration: Declaration, request: LoadRequest, position: Position, services: Services
+) -> VersionRange | None:
+    """The bookmark versions that the request's batches stand for. Raises UsageError for one that is not there."""
+    if request.from_batch is None or request.to_batch is None:
+        return None
+    first, last = (_version(declaration, position, named, services) for named in (request.from_batch, request.to_batch))
+    if first > last:
+        raise UsageError(
+            f"--from-batch is version {first} and --to-batch is version {last}: the range is empty",
+            next=f"lakehouse bookmark history {declaration.table}",
+        )
+    return VersionRange(first, last)
+
+
+def _version(declaration: Declaration, position: Position, named: str, services: Services) -> int:
+    if named == "0":
+        return 0
+    if (found := find_version(services.state, position.target.bookmark, named)) is None:
+        raise UsageError(
+            f"no such version or batch: context={declaration.context} given={named!r}",
+            next=f"lakehouse bookmark history {declaration.table}",
+        )
+    return found[0].bookmark_version
 
 
 def _check_declared_sql(declaration: Declaration) -> None:

@@ -4,14 +4,15 @@ Owns every format and reads it for ever; a committed sample of each must still l
 same bytes. Never reads or writes storage: that is `lakehouse.state`.
 
 Format 2 of a manifest adds what hard deletes, adopted tables and snapshot feeds leave behind: `graves`, `baseline`,
-`settled_date`. Format 2 of a checkpoint adds what operators decided about objects: rows of their own with the decision
-`skipped` or `planned`, beside those of what was seen.
+`settled_date`. Format 2 of a checkpoint adds rows of their own beside those of what was seen: what operators decided
+about objects, with the decision `skipped` or `planned`, and what was read without advancing, `deferred`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -27,6 +28,7 @@ from lakehouse.model import (
     Equation,
     GateResult,
     Grave,
+    Hold,
     LandingObject,
     Manifest,
     Mode,
@@ -113,8 +115,10 @@ def decode_manifest(data: bytes) -> Manifest:
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """Seen objects and rulings as Parquet, rows sorted by landing date and key."""
-    objects = sorted((*checkpoint.seen.values(), *checkpoint.rulings.values()), key=_sort_key)
+    """Seen and paused objects and rulings as Parquet, rows sorted by landing date and key."""
+    objects = sorted(
+        (*checkpoint.seen.values(), *checkpoint.rulings.values(), *checkpoint.paused.values()), key=_sort_key
+    )
     columns = _object_columns(objects)
     for name in ("batch_id", "bookmark_version", "declaration"):
         columns[name] = [getattr(item, name) for item in objects]
@@ -228,6 +232,7 @@ def _manifest(table: pa.Table, header: dict[str, Any]) -> Manifest:
         graves=tuple(_grave(stored) for stored in header.get("graves", ())),
         baseline=header.get("baseline", 0),
         settled_date=_day(header.get("settled_date")),
+        held=_hold(header.get("held")),
     )
 
 
@@ -258,16 +263,18 @@ def _header(manifest: Manifest) -> dict[str, Any]:
         ],
         "baseline": manifest.baseline,
         "settled_date": manifest.settled_date and str(manifest.settled_date),
+        **({"held": {**asdict(manifest.held), "since": _moment_text(manifest.held.since)}} if manifest.held else {}),
     }
 
 
 def _checkpoint(table: pa.Table) -> Checkpoint:
     seen: dict[str, SeenObject] = {}
     rulings: dict[str, SeenObject] = {}
+    paused: dict[str, SeenObject] = {}
+    places = {Decision.CONSUMED: seen, Decision.QUARANTINED: seen, Decision.DEFERRED: paused}
     for item in _seen(table):
-        found = seen if item.decision in (Decision.CONSUMED, Decision.QUARANTINED) else rulings
-        found[item.object.uri] = item
-    return Checkpoint(seen, rulings)
+        places.get(item.decision, rulings)[item.object.uri] = item
+    return Checkpoint(seen, rulings, paused)
 
 
 def _seen(table: pa.Table) -> Iterable[SeenObject]:
@@ -291,6 +298,12 @@ def _date_counts(stored: dict[str, Any]) -> DateCounts:
 def _grave(stored: dict[str, Any]) -> Grave:
     written_at = datetime.fromisoformat(stored["written_at"])
     return Grave(Reference(stored["uri"], stored["sha256"]), written_at, stored["rows"])
+
+
+def _hold(stored: dict[str, str] | None) -> Hold | None:
+    if stored is None:
+        return None
+    return Hold(stored["author"], stored["reason"], datetime.fromisoformat(stored["since"]))
 
 
 def _reference(stored: dict[str, str] | None) -> Reference | None:

@@ -248,7 +248,7 @@ def _known(
     """
     known = bookmark.rulings.get(uri) or bookmark.seen.get(uri)
     if known is None:
-        near = _near(uri, listing, bookmark)
+        near = near_names(uri, listing, bookmark)
         raise UsageError(
             f"no such object: it is not listed and no batch has seen it: uri={uri}; {near}",
             next=f"lakehouse plan {declaration.table}",
@@ -265,7 +265,7 @@ def _standing(known: SeenObject) -> str:
     return f"decision={known.decision.value} bookmark_version={known.bookmark_version}"
 
 
-def _near(uri: str, listing: Sequence[LandingObject], bookmark: Bookmark) -> str:
+def near_names(uri: str, listing: Sequence[LandingObject], bookmark: Bookmark) -> str:
     """The names that are most like it: of its folder, else of its landing date or source."""
     folder = uri.rpartition("/")[0] + "/"
     known = dict.fromkeys((*(item.uri for item in listing), *bookmark.seen, *bookmark.rulings))

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, TypeVar
 from pyiceberg.manifest import DataFile
 
 from lakehouse import naming
-from lakehouse.bookmark import checkpoint_after, needs_checkpoint, next_chain
+from lakehouse.bookmark import HOLD, UNHOLD, checkpoint_after, needs_checkpoint, next_chain
 from lakehouse.errors import Conflict, LakehouseError
 from lakehouse.evolve import SchemaChange
 from lakehouse.iceberg import LiveFiles
 from lakehouse.lease import Lease, acquire
 from lakehouse.lease_record import LeaseHolder
 from lakehouse.ledger import standing_of, sync
-from lakehouse.model import DateCounts, Equation, Manifest, Mode, ObjectOutcome, Reference, RowCounts
+from lakehouse.model import DateCounts, Equation, Hold, Manifest, Mode, ObjectOutcome, Reference, RowCounts
 from lakehouse.position import Position, find_position
 from lakehouse.process import this_process
 from lakehouse.publish import Change, publish
@@ -53,7 +53,8 @@ class Operator:
 class Decided:
     """What one operator's change is: its kind, its rows and files, and the equations that were proved for it.
 
-    `objects` are what it decides about; `live` are the files of the snapshot that `main` was then.
+    `objects` are what it decides about; `hold` is how a change of the hold leaves it; `live` are the files of
+    the snapshot that `main` was then.
     """
 
     kind: str
@@ -70,6 +71,7 @@ class Decided:
     added: Sequence[DataFile] = ()
     removed: frozenset[str] = frozenset()
     maintain: str = ""
+    hold: Hold | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +205,7 @@ def _write_manifest(
         graves=bookmark.graves,
         baseline=decided.baseline,
         settled_date=bookmark.settled_date,
+        held=decided.hold if decided.kind in (HOLD, UNHOLD) else bookmark.held,
     )
     if needs_checkpoint(manifest.bookmark_version):
         checkpoint = write_checkpoint(services.state, checkpoint_after(bookmark, manifest), folder=place)

@@ -24,6 +24,8 @@ from lakehouse.model import (
     Mode,
     ObjectDecision,
     Plan,
+    SeenObject,
+    VersionRange,
     Window,
 )
 from lakehouse.placement import (
@@ -49,8 +51,9 @@ class _Request:
     declaration: Declaration
     bookmark: Bookmark
     mode: Mode
-    full_since: int | None
+    since: int | None
     window: Window
+    versions: VersionRange | None
     now: datetime
     ready: Readiness
 
@@ -64,20 +67,29 @@ def make_plan(
     window: Window,
     table_uuid: str,
     now: datetime,
-    full_since: int | None = None,
+    since: int | None = None,
+    versions: VersionRange | None = None,
     failed: Collection[str] = (),
     accept_missing: bool = False,
 ) -> Plan:
     """Classify every listed object and cut what is planned into batches.
 
     A load commits batch after batch, so objects beyond the bounds of the first batch are planned too, in a later one;
-    nothing is left over. `full_since` is for a full load that plans again half-way: the bookmark version that it began
-    at; what it has read since is not read again. `failed` are the listed objects that this load could not fetch: they
+    nothing is left over. `since` is for a load that plans again half-way and does not go by what is seen alone: the
+    bookmark version that it began at; what it has read since is not read again. `versions` asks for what these bookmark
+    versions read, and for nothing else. `failed` are the listed objects that this load could not fetch: they
     are left out, and the dates that need them wait. `accept_missing`: a snapshot's newest date is complete without the
     consumed objects that are not listed any more.
 
-    Raises UsageError for dates asked of an undated source, ObjectChanged for a key that is listed twice.
+    Raises UsageError for dates asked of an undated source and versions of a table that reads whole dates, ObjectChanged
+    for a key that is listed twice.
     """
+    if versions is not None and declaration.write in ("replace_partition", "snapshot"):
+        raise UsageError(
+            f"write: {declaration.write} reads landing dates as a whole, so no range of batches can be asked for: "
+            f"table={declaration.table}",
+            next=f"lakehouse load {declaration.table} --mode no-advance --from DATE --to DATE",
+        )
     if declaration.source.landing is None and window != Window():
         raise UsageError(
             f"the source names no landing dates, so none can be asked for: table={declaration.table}",
@@ -88,8 +100,9 @@ def make_plan(
         declaration=declaration,
         bookmark=bookmark,
         mode=mode,
-        full_since=full_since,
+        since=since,
         window=window,
+        versions=versions,
         now=now,
         ready=readiness_of(placed, source=declaration.source, bookmark=bookmark),
     )
@@ -115,6 +128,7 @@ def make_plan(
         missing=dates.missing,
         newest_date=dates.newest_date,
         unfinished=dates.unfinished,
+        held=bookmark.held.text if bookmark.held else "",
     )
     if not plan.batches:
         return plan
@@ -134,7 +148,7 @@ def decide_objects(
     does. Those that are not listed are left out; `listing` holds at least all objects of their dates."""
     placed = _placed(declaration, listing)
     ready = readiness_of(placed, source=declaration.source, bookmark=bookmark)
-    request = _Request(declaration, bookmark, Mode.INCREMENTAL, None, Window(), now, ready)
+    request = _Request(declaration, bookmark, Mode.INCREMENTAL, None, Window(), None, now, ready)
     wanted = frozenset(uris)
     return {obj.uri: _classify(obj, placement, request) for obj, placement in placed if obj.uri in wanted}
 
@@ -204,10 +218,21 @@ def _classify(obj: LandingObject, placement: Placement, request: _Request) -> Ob
     if day is not None and (outside := _outside(day, request)):
         skipped = f"; {ruling.reason}" if ruling and ruling.decision is Decision.SKIPPED else ""
         return ObjectDecision(obj, day, Decision.OUTSIDE_WINDOW, outside + skipped, ruled_at)
-    decision, reason = (ruling.decision, ruling.reason) if ruling else _compare(obj, request)
+    decision, reason = _decide(obj, ruling, request)
     if decision is Decision.PLANNED and (why := _waits_for(obj, day, request)):
         decision, reason = Decision.DEFERRED, why
     return ObjectDecision(obj, day, decision, reason, ruled_at)
+
+
+def _decide(obj: LandingObject, ruling: SeenObject | None, request: _Request) -> tuple[Decision, str]:
+    """What becomes of an object that may be read: what this load has done, an operator has decided, or is known."""
+    if read := _read_without_advancing(obj, request):
+        return Decision.CONSUMED, read
+    if ruling is not None and ruling.decision is Decision.SKIPPED:
+        return ruling.decision, ruling.reason
+    if request.versions is not None:
+        return _in_versions(obj, request.bookmark.seen.get(obj.uri), request.versions)
+    return (ruling.decision, ruling.reason) if ruling else _compare(obj, request)
 
 
 def _waits_for(obj: LandingObject, day: date | None, request: _Request) -> str:
@@ -245,7 +270,7 @@ def _compare(obj: LandingObject, request: _Request) -> tuple[Decision, str]:
         return Decision.PLANNED, "new object"
     if known.object.identity != obj.identity:
         return Decision.PLANNED, f"new version of a {known.decision.value} object: etag={known.object.etag} before"
-    again = request.mode is Mode.FULL and (request.full_since is None or known.bookmark_version <= request.full_since)
+    again = request.mode is Mode.FULL and (request.since is None or known.bookmark_version <= request.since)
     if again:
         return Decision.PLANNED, f"full mode: {known.decision.value} at bookmark_version={known.bookmark_version}"
     if known.decision is Decision.CONSUMED:
@@ -253,6 +278,27 @@ def _compare(obj: LandingObject, request: _Request) -> tuple[Decision, str]:
     if known.declaration != request.declaration.hash:
         return Decision.PLANNED, f"quarantined under an older declaration: {known.reason}"
     return Decision.QUARANTINED, known.reason
+
+
+def _read_without_advancing(obj: LandingObject, request: _Request) -> str:
+    """Which batch of this load has read the object, if it leaves the bookmark where it is; empty if none has."""
+    paused = request.bookmark.paused.get(obj.uri)
+    if request.mode is not Mode.NO_ADVANCE or request.since is None or paused is None:
+        return ""
+    if paused.object.identity != obj.identity or paused.bookmark_version <= request.since:
+        return ""
+    return f"read by this load, which does not advance: batch_id={paused.batch_id}"
+
+
+def _in_versions(obj: LandingObject, known: SeenObject | None, versions: VersionRange) -> tuple[Decision, str]:
+    """Whether the object, as it is, was read by one of these versions (G5, G6)."""
+    asked = f"bookmark versions ({versions.first}, {versions.last}]"
+    if known is None or known.object.identity != obj.identity:
+        return Decision.OUTSIDE_WINDOW, f"outside {asked}: no version has read it as it is"
+    where = f"{known.decision.value} at bookmark_version={known.bookmark_version}"
+    if versions.contains(known.bookmark_version):
+        return Decision.PLANNED, f"in {asked}: {where}"
+    return Decision.OUTSIDE_WINDOW, f"outside {asked}: {where}"
 
 
 def _settles_at(obj: LandingObject, source: Source, now: datetime) -> datetime | None:
@@ -295,7 +341,8 @@ def _warnings(dates: DatePlan, request: _Request) -> tuple[str, ...]:
     warnings = []
     older = sum(
         item.decision is Decision.CONSUMED
-        and request.bookmark.seen[item.object.uri].declaration != request.declaration.hash
+        and (known := request.bookmark.seen.get(item.object.uri)) is not None
+        and known.declaration != request.declaration.hash
         for item in dates.decisions
     )
     if older:

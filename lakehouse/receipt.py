@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.batch import BatchResult
-from lakehouse.errors import Blocked, Conflict, Detached, LakehouseError, LeaseHeld, OutcomeUnknown
+from lakehouse.errors import Blocked, Conflict, Detached, Held, LakehouseError, LeaseHeld, OutcomeUnknown
 from lakehouse.model import (
     BatchReceipt,
     DateCounts,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _STATES: tuple[tuple[type[LakehouseError], State], ...] = (
     (Detached, State.DETACHED),
+    (Held, State.HELD),
     (Blocked, State.BLOCKED),
     (LeaseHeld, State.CONFLICT),
     (Conflict, State.CONFLICT),

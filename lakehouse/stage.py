@@ -25,19 +25,19 @@ from lakehouse.declaration import (
 from lakehouse.errors import UnreadableObject
 from lakehouse.model import ObjectDecision, RowCounts
 from lakehouse.naming import LINEAGE, RESCUED, STAGED_LINEAGE, quote_name, quote_text
-from lakehouse.read.avro import read_avro
 from lakehouse.read.casts import CastRules
 from lakehouse.read.cells import rules_of
-from lakehouse.read.csv import read_csv
-from lakehouse.read.csv_group import Head, SmallFile, look, stage_group
-from lakehouse.read.json_document import read_json
-from lakehouse.read.jsonl import read_jsonl
+from lakehouse.read.csv.group import Head, SmallFile, look, stage_group
+from lakehouse.read.csv.reader import read_csv
 from lakehouse.read.local_file import HEAD, TAIL, compression_in, ends_of, refuse_foreign
-from lakehouse.read.orc import read_orc
-from lakehouse.read.parquet import read_parquet
+from lakehouse.read.objects.json_document import read_json
+from lakehouse.read.objects.jsonl import read_jsonl
+from lakehouse.read.objects.xml import read_xml
 from lakehouse.read.plain import make_plain
 from lakehouse.read.sink import REJECTS, ROW_IDS, STAGED, Sink
-from lakehouse.read.xml import read_xml
+from lakehouse.read.typed.avro import read_avro
+from lakehouse.read.typed.orc import read_orc
+from lakehouse.read.typed.parquet import read_parquet
 from lakehouse.types import ColumnType
 
 

@@ -116,6 +116,7 @@ def load_bookmark(storage: StateStore, head: Reference | None) -> Bookmark:
         seen=checkpoint.seen,
         graves=oldest.graves,
         settled_date=oldest.settled_date,
+        held=oldest.held,
         rulings=checkpoint.rulings,
     )
     return fold(start, reversed(history[:-1]))
@@ -141,6 +142,13 @@ def walk(storage: StateStore, head: Reference | None, *, above: int = 0) -> Iter
             )
         yield from older
         manifest = older[-1][0]
+
+
+def find_version(storage: StateStore, head: Reference | None, named: str) -> tuple[Manifest, Reference] | None:
+    """The published manifest of a bookmark version or batch id, None if there is none."""
+    return next(
+        (pair for pair in walk(storage, head) if named in (str(pair[0].bookmark_version), pair[0].batch_id)), None
+    )
 
 
 def attempts_after(storage: StateStore, head: Reference, version: int) -> set[str]:

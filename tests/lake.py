@@ -13,13 +13,17 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lakehouse.declaration import Declaration, find_declaration
+from lakehouse.errors import Unavailable
 from lakehouse.ingest import LoadRequest, ingest, plan_load
 from lakehouse.ledger import read_ledger
-from lakehouse.model import Equation, Mode, Plan, Receipt, Window
+from lakehouse.model import Equation, LandingObject, Mode, Plan, Receipt, Window
 from lakehouse.position import find_position
 from lakehouse.recount import recount
 from lakehouse.services import Services, open_services
+from lakehouse.storage.s3 import S3Storage
 
 HEADER = "order_id,customer_id,amount,order_time\n"
 DECLARATION = """\
@@ -188,3 +192,23 @@ class changed_environment:
 def uris(plan: Plan) -> Sequence[str]:
     """File names of what a plan reads, in order."""
     return [d.object.uri.rpartition("/")[2] for batch in plan.batches for d in batch]
+
+
+def slow_down(patch: pytest.MonkeyPatch, ending: str) -> None:
+    """Let S3 answer 503 to whoever fetches an object whose name ends so."""
+    fetch, fetch_bytes = S3Storage.fetch, S3Storage.fetch_bytes
+
+    def check(obj: LandingObject) -> None:
+        if obj.uri.endswith(ending):
+            raise Unavailable("503 slow down")
+
+    def to_file(self: S3Storage, obj: LandingObject, target: Path) -> None:
+        check(obj)
+        fetch(self, obj, target)
+
+    def to_memory(self: S3Storage, obj: LandingObject) -> bytes:
+        check(obj)
+        return fetch_bytes(self, obj)
+
+    patch.setattr(S3Storage, "fetch", to_file)
+    patch.setattr(S3Storage, "fetch_bytes", to_memory)

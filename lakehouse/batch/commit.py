@@ -27,6 +27,7 @@ from lakehouse.model import (
     FileCounts,
     GateResult,
     Manifest,
+    Mode,
     ObjectOutcome,
     Reference,
     RowCounts,
@@ -168,7 +169,7 @@ def _describe(
         run_id=task.run_id,
         kind=LOAD,
         mode=task.mode,
-        advance=True,
+        advance=task.mode is not Mode.NO_ADVANCE,
         declaration=declaration.hash,
         lookback_days=declaration.source.lookback_days,
         started_at=task.now,
@@ -187,6 +188,7 @@ def _describe(
             con, declaration, bookmark, services.state, now=merged.matched.started_at, place=place, folder=folder
         ),
         settled_date=settled_after(sweep),
+        held=bookmark.held,
     )
     if needs_checkpoint(manifest.bookmark_version):
         checkpoint = write_checkpoint(services.state, checkpoint_after(bookmark, manifest), folder=place)

@@ -29,7 +29,18 @@ from lakehouse.ingest import LoadRequest, ingest, plan_load
 from lakehouse.model import Decision, Plan, Receipt
 from lakehouse.receipt import failed_receipt, receipt_json
 
-Batch = Annotated[str | None, typer.Option(hidden=True)]
+FromBatch = Annotated[
+    str | None,
+    typer.Option(
+        "--from-batch", metavar="A", help="With --mode no-advance: leave out what this batch and all before it read."
+    ),
+]
+ToBatch = Annotated[
+    str | None,
+    typer.Option(
+        "--to-batch", metavar="B", help="With --from-batch: read again what later ones up to this batch read."
+    ),
+]
 Name = Annotated[str | None, typer.Option(hidden=True)]
 Flag = Annotated[bool, typer.Option(hidden=True)]
 
@@ -46,22 +57,19 @@ def load(
     last: Last = None,
     mode: ModeName = "incremental",
     as_json: AsJson = False,
-    from_batch: Batch = None,
-    to_batch: Batch = None,
+    from_batch: FromBatch = None,
+    to_batch: ToBatch = None,
     source: Name = None,
     accept_new: Flag = False,
     accept_missing: AcceptMissing = False,
 ) -> None:
     """Read what is new, merge it by key, publish rows and bookmark in one commit, and print the receipt."""
-    refuse(
-        from_batch=from_batch,
-        to_batch=to_batch,
-        source=source,
-        accept_new=accept_new,
-    )
+    refuse(source=source, accept_new=accept_new)
     request = LoadRequest(
         mode=parse_mode(mode),
         window=parse_window(partition, first, last),
+        from_batch=from_batch,
+        to_batch=to_batch,
         run_id=f"cli-{uuid.uuid4().hex[:12]}",
         accept_missing=accept_missing,
     )
@@ -86,22 +94,21 @@ def plan(
     last: Last = None,
     mode: ModeName = "incremental",
     as_json: AsJson = False,
-    from_batch: Batch = None,
-    to_batch: Batch = None,
+    from_batch: FromBatch = None,
+    to_batch: ToBatch = None,
     source: Name = None,
     accept_new: Flag = False,
     accept_missing: AcceptMissing = False,
 ) -> None:
     """Print what a load would read, object by object, with the reason. Writes nothing."""
-    refuse(
-        from_batch=from_batch,
-        to_batch=to_batch,
-        source=source,
-        accept_new=accept_new,
-    )
+    refuse(source=source, accept_new=accept_new)
     declaration = declared(table)
     request = LoadRequest(
-        mode=parse_mode(mode), window=parse_window(partition, first, last), accept_missing=accept_missing
+        mode=parse_mode(mode),
+        window=parse_window(partition, first, last),
+        from_batch=from_batch,
+        to_batch=to_batch,
+        accept_missing=accept_missing,
     )
     made = plan_load(declaration, request, services_for(declaration))
     if as_json:
@@ -132,6 +139,7 @@ def plan_json(plan: Plan) -> dict[str, object]:
         "newest_date": plan.newest_date,
         "unfinished": list(plan.unfinished),
         "warnings": list(plan.warnings),
+        "held": plan.held,
     }
 
 

@@ -1,5 +1,5 @@
-"""`lakehouse object skip|release|reload` and `lakehouse rejects replay`: what an operator decides about landing
-objects."""
+"""`lakehouse explain`, `lakehouse object skip|release|reload` and `lakehouse rejects replay`: what is known of landing
+objects, and what an operator decides about them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import typer
 
 from lakehouse.bookmark import RELEASE, RELOAD, SKIP
 from lakehouse.cli.load import print_ending, print_receipt
-from lakehouse.cli.operate import Reason, print_hints, state_text, this_operator
+from lakehouse.cli.operate import Reason, Why, given_reason, print_hints, state_text, this_operator
 from lakehouse.cli.options import AsJson, DryRun, OneBatch, TableName, declared, services_for
-from lakehouse.cli.output import print_json, print_pairs, print_table, progress_bar
+from lakehouse.cli.output import console, print_json, print_pairs, print_table, progress_bar
 from lakehouse.declaration import Declaration, declarations_reading
 from lakehouse.errors import UsageError
 from lakehouse.object_change import ObjectChange, change_object
+from lakehouse.object_history import Event, explain_object
 from lakehouse.receipt import receipt_json
 from lakehouse.replay import replay_rejects
 from lakehouse.settings import assets_folder
@@ -26,7 +27,6 @@ Uri = Annotated[str, typer.Argument(metavar="URI", help="s3://bucket/key, as S3 
 OfTable = Annotated[
     str | None, typer.Option("--table", metavar="TABLE", help="Where the sources of several tables hold the object.")
 ]
-Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is stored and shown with the decision.")]
 
 _COMMANDS = (
     (SKIP, "Read this version of an object no more, whatever is loaded, until it is released."),
@@ -42,6 +42,7 @@ def add_to(app: typer.Typer) -> None:
         example = f"Example: lakehouse object {name} s3://landing/orders/input_date=2026-08-30/a.csv --reason TEXT"
         group.command(name, help=purpose, epilog=example)(_command(kind))
     app.add_typer(group, name="object")
+    app.command("explain", epilog="Example: lakehouse explain s3://landing/orders/input_date=2026-08-30/a.csv")(explain)
 
 
 def add_replay_to(rejects: typer.Typer) -> None:
@@ -49,12 +50,44 @@ def add_replay_to(rejects: typer.Typer) -> None:
     rejects.command("replay", epilog="Example: lakehouse rejects replay analytics.orders --dry-run")(replay)
 
 
+def explain(uri: Uri, table: OfTable = None, as_json: AsJson = False) -> None:
+    """Why an object was read, skipped, deferred or rejected; which batch and snapshot hold it."""
+    declaration = _declared_for(uri, table)
+    found = explain_object(declaration, uri, services_for(declaration))
+    if as_json:
+        print_json(asdict(found))
+        return
+    print_pairs(
+        {
+            "object": found.uri,
+            "table": found.table,
+            "landing date": found.landing_date,
+            "now": f"{found.decision}: {found.reason}" if found.listed else found.reason,
+            "etag": found.etag,
+            "first seen": found.first_seen,
+        }
+    )
+    if found.events:
+        columns = ["version", "at", "what", "decision", "etag", "before", "read", "rejected", "inserted", "updated",
+                   "batch", "snapshot", "because"]  # fmt: skip
+        print_table("", columns, [_event_row(event) for event in found.events])
+    for attempt in found.attempts:
+        text = f"{attempt.state} at {attempt.step}, batch {attempt.batch_id}, ended {attempt.ended_at}: {attempt.error}"
+        console().print(text, markup=False)
+    print_hints((), found.next)
+
+
+def _event_row(event: Event) -> tuple[object, ...]:
+    return (
+        event.bookmark_version, event.at, event.what, event.decision, event.etag, event.supersedes, event.rows_read,
+        event.rows_rejected, event.rows_inserted, event.rows_updated, event.batch_id, event.snapshot_id, event.reason,
+    )  # fmt: skip
+
+
 def _command(kind: str) -> Callable[..., None]:
     def command(uri: Uri, reason: Why, table: OfTable = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-        if not reason.strip():
-            raise UsageError("--reason is empty; say why, for whoever finds the decision later")
         declaration = _declared_for(uri, table)
-        operator = this_operator(reason)
+        operator = this_operator(given_reason(reason))
         change = change_object(declaration, uri, kind, operator, services_for(declaration), dry_run=dry_run)
         if as_json:
             print_json(asdict(change))

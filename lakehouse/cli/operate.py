@@ -1,10 +1,11 @@
-"""`lakehouse adopt` and `lakehouse maintain`: what an operator does to a table beside loading it."""
+"""`lakehouse adopt`, `hold`, `release` and `maintain`: what an operator does to a table beside loading it."""
 
 from __future__ import annotations
 
 import getpass
 import socket
 import uuid
+from collections.abc import Callable
 from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated
@@ -16,10 +17,12 @@ from lakehouse.adopt import Adoption, adopt
 from lakehouse.cli.options import AsJson, DryRun, TableName, declared, services_for
 from lakehouse.cli.output import console, print_json, print_pairs, print_table
 from lakehouse.dedupe import Deduplication, dedupe
-from lakehouse.errors import NotAvailable
+from lakehouse.errors import NotAvailable, UsageError
+from lakehouse.hold import HoldChange, hold, release
 from lakehouse.model import State
 from lakehouse.operator_change import Operator
 
+Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is stored and shown with the decision.")]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is stored with the change.")]
 
 
@@ -34,7 +37,46 @@ class Upkeep(StrEnum):
 
 def add_to(app: typer.Typer) -> None:
     app.command("adopt", epilog="Example: lakehouse adopt analytics.orders --dry-run")(adopt_table)
+    app.command("hold", epilog="Example: lakehouse hold analytics.orders --reason 'the source is mended'")(hold_table)
+    app.command("release", epilog="Example: lakehouse release analytics.orders --reason 'it is mended'")(release_table)
     app.command("maintain", epilog="Example: lakehouse maintain analytics.orders dedupe --dry-run")(maintain)
+
+
+def hold_table(table: TableName, reason: Why, dry_run: DryRun = False, as_json: AsJson = False) -> None:
+    """Let no load of a table be executed until it is released; shown in every plan."""
+    _change_hold(hold, table, reason, dry_run=dry_run, as_json=as_json)
+
+
+def release_table(table: TableName, reason: Why, dry_run: DryRun = False, as_json: AsJson = False) -> None:
+    """Let a held table be loaded again."""
+    _change_hold(release, table, reason, dry_run=dry_run, as_json=as_json)
+
+
+def _change_hold(change: Callable[..., HoldChange], table: str, reason: str, *, dry_run: bool, as_json: bool) -> None:
+    declaration = declared(table)
+    done = change(declaration, this_operator(given_reason(reason)), services_for(declaration), dry_run=dry_run)
+    if as_json:
+        print_json(asdict(done))
+        return
+    held = done.held
+    print_pairs(
+        {
+            "table": done.table,
+            "state": state_text(done.state, done.dry_run),
+            "held": held.text if held else "no",
+            "bookmark": f"{done.context} version {done.bookmark_version}",
+            "snapshot": done.snapshot_id,
+            "ledger": done.ledger,
+        }
+    )
+    print_hints((), f"lakehouse release {table} --reason TEXT" if held else f"lakehouse load {table}")
+
+
+def given_reason(reason: str) -> str:
+    """Raises UsageError if it is empty."""
+    if not reason.strip():
+        raise UsageError("--reason is empty; say why, for whoever finds the decision later")
+    return reason
 
 
 def adopt_table(

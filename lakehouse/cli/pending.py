@@ -10,9 +10,6 @@ from lakehouse.errors import NotAvailable
 
 _COMMANDS = {
     "doctor": "check every permission and connection",
-    "explain": "why an object was read, skipped, deferred or rejected",
-    "hold": "stop loads of a table until it is released",
-    "release": "let a held table load again",
     "diagnose": "which state holds, the evidence, the next command",
     "infer": "write a declaration from files",
     "gate": "accept a failed gate",

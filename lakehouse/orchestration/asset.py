@@ -19,7 +19,7 @@ import dagster as dg
 from pydantic import Field
 
 from lakehouse import naming
-from lakehouse.errors import LakehouseError, NotAvailable
+from lakehouse.errors import LakehouseError
 from lakehouse.model import GLUE_MODES, Mode, Receipt, State
 from lakehouse.orchestration.failure import fail_load, fail_with, has_failed
 from lakehouse.orchestration.history import last_materialization
@@ -50,9 +50,18 @@ class LoadConfig(dg.Config):
 
     mode: Literal[
         "incremental", "full", "no-advance", "job-bookmark-enable", "job-bookmark-disable", "job-bookmark-pause"
-    ] = Field(default="incremental", description="incremental reads what is unseen, full reads everything again")
-    from_batch: str | None = Field(default=None, description="not available yet")
-    to_batch: str | None = Field(default=None, description="not available yet")
+    ] = Field(
+        default="incremental",
+        description="incremental reads what is unseen, full reads everything again, no-advance reads what is unseen "
+        "and leaves the bookmark where it is; Glue's own words mean the same",
+    )
+    from_batch: str | None = Field(
+        default=None,
+        description="with no-advance: leave out what this batch (id or bookmark version) and all before it read",
+    )
+    to_batch: str | None = Field(
+        default=None, description="with from_batch: read again what later batches up to and including this one read"
+    )
 
 
 def build_asset(declaration: "Declaration", library: Library, report_checks: ReportChecks) -> dg.AssetsDefinition:
@@ -99,15 +108,17 @@ def namespace_name(declaration: "Declaration") -> str:
 
 
 def load_request(config: LoadConfig, *, keys: Sequence[str], run_id: str, scheduled: bool) -> "LoadRequest":
-    """What the run asks of `ingest`. Raises NotAvailable for what does not exist yet."""
+    """What the run asks of `ingest`."""
     from lakehouse.ingest import LoadRequest
 
-    if config.from_batch is not None or config.to_batch is not None:
-        raise NotAvailable("from_batch and to_batch are not available yet; leave both out")
-    mode = GLUE_MODES.get(config.mode) or Mode(config.mode)
-    if mode is Mode.NO_ADVANCE:
-        raise NotAvailable(f"mode {config.mode} is not available yet; incremental or full")
-    return LoadRequest(mode=mode, window=window_of(keys), run_id=run_id, scheduled=scheduled)
+    return LoadRequest(
+        mode=GLUE_MODES.get(config.mode) or Mode(config.mode),
+        window=window_of(keys),
+        from_batch=config.from_batch or None,
+        to_batch=config.to_batch or None,
+        run_id=run_id,
+        scheduled=scheduled,
+    )
 
 
 def _backfill_policy(declaration: "Declaration") -> dg.BackfillPolicy | None:

@@ -42,6 +42,8 @@ def build_schedule(
 
         window = lookback_window(declaration, context.scheduled_execution_time)
         plan = library.plan(declaration, LoadRequest(window=window), library.open(declaration, silent))
+        if plan.held:
+            return dg.SkipReason(f"{declaration.table} is {plan.held}")
         planned = planned_dates(plan, declaration)
         if not planned:
             return dg.SkipReason(f"no unseen objects in {window.first or 'the source'}..{window.last or ''}")

@@ -50,6 +50,8 @@ def build_sensor(
         services = library.open(declaration, silent)
         now = services.now()
         plan = library.plan(declaration, LoadRequest(), services)
+        if plan.held:
+            return dg.SensorResult(skip_reason=f"{declaration.table} is {plan.held}", cursor=context.cursor)
         marks = _marks(plan, declaration, now)
         old = read_cursor(context.cursor)
         # a date that waits again must not be forgotten: the key of its last run would come a second time

@@ -12,9 +12,9 @@ from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
 from lakehouse.masking import MASK, Part
-from lakehouse.read.csv_records import Dialect, written_fields
-from lakehouse.read.json_text import BLANKS, NotAnObject, parse_object
-from lakehouse.read.objects import as_compact_json
+from lakehouse.read.csv.records import Dialect, written_fields
+from lakehouse.read.objects.json_text import BLANKS, NotAnObject, parse_object
+from lakehouse.read.objects.rows import as_compact_json
 
 
 def masked_csv(raw: bytes, *, dialect: Dialect, shown: Collection[int]) -> bytes | None:

@@ -533,7 +533,7 @@ def _sub_microseconds() -> Case:
                 reason="v: ",
             ).part("seven digits"),
         ),
-        ("tests/unit/read/test_parquet.py::test_v05_nanoseconds_zones_and_naive_times_become_microseconds_of_utc",),
+        ("tests/unit/read/typed/test_parquet.py::test_v05_nanoseconds_zones_and_naive_times_become_microseconds_of_utc",),
     )  # fmt: skip
 
 

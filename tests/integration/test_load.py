@@ -11,11 +11,10 @@ import duckdb
 import pytest
 
 from lakehouse import naming
-from lakehouse.errors import Unavailable
 from lakehouse.ledger import BATCHES, FILES, LEDGERS, RECONCILIATIONS, REJECTS
 from lakehouse.model import Decision, Mode, State
 from lakehouse.naming import sha256
-from tests.lake import DAY_1, DAY_2, DAY_3, Lake, csv, order, uris
+from tests.lake import DAY_1, DAY_2, DAY_3, Lake, csv, order, slow_down, uris
 
 
 @pytest.fixture
@@ -149,16 +148,7 @@ def test_an_object_that_cannot_be_fetched_now_is_left_for_the_next_load(lake: La
     lake.put(DAY_1, "a.csv", csv(order(1)))
     lake.put(DAY_1, "b.csv", csv(order(2)))
     with pytest.MonkeyPatch.context() as patch:
-        from lakehouse.storage import s3 as module
-
-        fetch = module.S3Storage.fetch
-
-        def failing(self: Any, obj: Any, target: Path) -> None:
-            if obj.uri.endswith("a.csv"):
-                raise Unavailable("503 slow down")
-            fetch(self, obj, target)
-
-        patch.setattr(module.S3Storage, "fetch", failing)
+        slow_down(patch, "a.csv")
         receipt = lake.load()
     assert (receipt.exit_code, receipt.objects["read"], receipt.objects["deferred"]) == (3, 1, 1)
     assert set(lake.amounts()) == {2}

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 from pyiceberg.transforms import IdentityTransform
 
-from lakehouse.errors import Unavailable
 from lakehouse.ingest import LoadRequest, ingest
 from lakehouse.model import Decision, Mode, Receipt, State
-from lakehouse.storage.s3 import S3Storage
-from tests.lake import DAY_1, DAY_2, DAY_3, Lake, uris
+from tests.lake import DAY_1, DAY_2, DAY_3, Lake, slow_down, uris
 
 DECLARATION = """\
 type: lakehouse.components.IcebergTable
@@ -270,15 +268,8 @@ def test_a_date_with_an_object_that_cannot_be_fetched_now_is_left_as_it_was(
     good(lake.load())
     lake.put(DAY_1, "b.csv", csv((2, "2.00", 1)))
     lake.put(DAY_2, "a.csv", csv((7, "7.00", 1)))
-    fetch = S3Storage.fetch
-
-    def failing(self: S3Storage, obj: Any, target: Path) -> None:
-        if obj.uri.endswith(f"{DAY_1}/a.csv"):
-            raise Unavailable("503 slow down")
-        fetch(self, obj, target)
-
     with monkeypatch.context() as patch:
-        patch.setattr(S3Storage, "fetch", failing)
+        slow_down(patch, f"{DAY_1}/a.csv")
         receipt = lake.load()
     assert (receipt.state, receipt.exit_code) == (State.COMMITTED, 3)
     assert table_rows(lake) == [(1, "1.00"), (7, "7.00")]

@@ -324,7 +324,12 @@ def test_a_range_with_nothing_to_do_observes_each_date(lake: Lake, instance: dg.
 
 @pytest.mark.parametrize(
     ("config", "mode"),
-    [({}, Mode.INCREMENTAL), ({"mode": "full"}, Mode.FULL), ({"mode": "job-bookmark-disable"}, Mode.FULL)],
+    [
+        ({}, Mode.INCREMENTAL),
+        ({"mode": "full"}, Mode.FULL),
+        ({"mode": "job-bookmark-disable"}, Mode.FULL),
+        ({"mode": "job-bookmark-pause"}, Mode.NO_ADVANCE),
+    ],
 )
 def test_the_launchpad_chooses_the_mode(
     lake: Lake, instance: dg.DagsterInstance, config: dict[str, str], mode: Mode
@@ -333,13 +338,9 @@ def test_the_launchpad_chooses_the_mode(
     assert [r.mode for r in lake.requests] == [mode]
 
 
-@pytest.mark.parametrize("config", [{"mode": "no-advance"}, {"from_batch": "a"}, {"to_batch": "b"}])
-def test_what_does_not_exist_yet_is_refused(lake: Lake, instance: dg.DagsterInstance, config: dict[str, str]) -> None:
-    result = run(lake, instance, config=config)
-    (event,) = [e for e in result.all_node_events if e.is_step_failure]
-
-    assert "not available yet" in str(event.step_failure_data.user_failure_data)
-    assert lake.requests == []
+def test_the_launchpad_asks_for_a_range_of_batches(lake: Lake, instance: dg.DagsterInstance) -> None:
+    run(lake, instance, config={"mode": "no-advance", "from_batch": "2", "to_batch": "ab12"})
+    assert [(r.from_batch, r.to_batch) for r in lake.requests] == [("2", "ab12")]
 
 
 def test_runs_of_the_schedule_say_so(lake: Lake, instance: dg.DagsterInstance) -> None:

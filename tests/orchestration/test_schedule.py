@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import dagster as dg
 import pytest
 
 from lakehouse.declaration import Declaration
+from lakehouse.model import Hold
 from lakehouse.orchestration import build_table_definitions
 from tests.orchestration_lake import Lake, daily_table
 
@@ -62,6 +64,13 @@ def test_o13_today_is_the_day_of_the_declared_zone(zone: str, expected: list[str
 
     assert [r.partition_key for r in requests] == expected
     assert definitions.get_repository_def().get_schedule_def(NAME).execution_timezone == zone
+
+
+def test_a_held_table_is_not_asked_for() -> None:
+    lake = Lake()
+    lake.land("2024-01-10")
+    lake.bookmark = replace(lake.bookmark, held=Hold("anna", "mending", datetime(2024, 1, 3, tzinfo=UTC)))
+    assert tick(lake, daily_table(schedule="0 6 * * *"), datetime(2024, 1, 10, 6, tzinfo=UTC)) == []
 
 
 def test_without_a_schedule_there_is_none() -> None:

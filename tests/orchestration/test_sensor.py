@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
@@ -13,7 +14,7 @@ from dagster._core.test_utils import create_run_for_test
 
 from lakehouse.declaration import Declaration
 from lakehouse.errors import Unavailable
-from lakehouse.model import Decision
+from lakehouse.model import Decision, Hold
 from lakehouse.orchestration import build_table_definitions
 from lakehouse.orchestration.cursor import Asked, Fate, RunFate, next_request, read_cursor, write_cursor
 from lakehouse.orchestration.names import REFUSED, RUN_KEY
@@ -243,3 +244,12 @@ def test_a_success_that_left_objects_is_not_asked_for_in_a_loop() -> None:
     done = RunFate(Fate.SUCCEEDED, NOW)
     assert next_request(Asked("m", 1), mark="m", bookmark_version=1, run=done, now=NOW) is None
     assert next_request(Asked("m", 1), mark="m", bookmark_version=2, run=done, now=NOW) == Asked("m", 2)
+
+
+def test_a_held_table_is_not_asked_for_and_its_cursor_stays(lake: Lake, instance: dg.DagsterInstance) -> None:
+    lake.land("2024-01-02")
+    first = tick(lake, instance, None)
+    lake.bookmark = replace(lake.bookmark, held=Hold("anna", "mending", datetime(2024, 1, 3, tzinfo=UTC)))
+    held = tick(lake, instance, first.cursor)
+    assert (held.run_requests, held.cursor) == ([], first.cursor)
+    assert "held by anna since 2024-01-03" in (held.skip_message or "")

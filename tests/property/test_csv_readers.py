@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 
 from lakehouse.declaration import CsvFormat, Declaration
 from lakehouse.errors import UnreadableObject
-from lakehouse.read import csv as reader
-from lakehouse.read import csv_pieces, csv_records, csv_survey
+from lakehouse.read.csv import pieces as csv_pieces
+from lakehouse.read.csv import reader as reader
+from lakehouse.read.csv import records as csv_records
+from lakehouse.read.csv import survey as csv_survey
 from tests.chaos_run import SECONDS, Tally, run_for_long
 from tests.staging_values import Result, Staging, declared
 

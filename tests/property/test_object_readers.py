@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.errors import UnreadableObject
-from lakehouse.read import json_document, xml
+from lakehouse.read.objects import json_document, xml
 from tests import reference_objects as reference
 from tests.chaos_run import SECONDS, Tally, run_for_long
 from tests.reference_objects import FLAT, NESTED, XML_NESTED, Options, Outcome, Refused

@@ -47,6 +47,8 @@ LAYERS = (
         "dedupe",
         "adopt",
         "object_change",
+        "hold",
+        "object_history",
         "replay",
     ),
     ("stack", "orchestration", "components"),

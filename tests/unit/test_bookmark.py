@@ -51,6 +51,10 @@ def test_a_batch_that_does_not_advance_moves_the_version_alone() -> None:
     manifest = manifest_of(Bookmark(), [outcome(landed("a.csv"))], mode=Mode.NO_ADVANCE, advance=False)
     after = advance(Bookmark(), manifest, reference_of(manifest))
     assert (after.version, dict(after.seen)) == (1, {})
+    assert {uri: item.decision for uri, item in after.paused.items()} == {landed("a.csv").uri: Decision.DEFERRED}
+    later = manifest_of(after, [outcome(landed("a.csv"))])
+    seen = advance(after, later, reference_of(later))
+    assert (len(seen.seen), dict(seen.paused)) == (1, {})
 
 
 def test_a_full_load_updates_what_was_seen() -> None:

@@ -27,7 +27,7 @@ def plan_of(
     mode: Mode = Mode.INCREMENTAL,
     window: Window | None = None,
     now: datetime = LATER,
-    full_since: int | None = None,
+    since: int | None = None,
 ) -> Plan:
     return make_plan(
         declaration=declaration,
@@ -37,7 +37,7 @@ def plan_of(
         window=window or Window(),
         table_uuid="uuid",
         now=now,
-        full_since=full_since,
+        since=since,
     )
 
 
@@ -308,7 +308,7 @@ def test_a_full_load_that_plans_again_does_not_start_over() -> None:
     first = plan_of(listing, bookmark=before, mode=Mode.FULL)
     half = committed(before, first, only=["0.csv"], quarantined=["1.csv"])
     half = committed(half, first, only=["1.csv"], quarantined=["1.csv"])
-    again = plan_of(listing, bookmark=half, mode=Mode.FULL, full_since=before.version)
+    again = plan_of(listing, bookmark=half, mode=Mode.FULL, since=before.version)
     assert classes(again) == {
         "0.csv": Decision.CONSUMED,
         "1.csv": Decision.QUARANTINED,

@@ -119,7 +119,7 @@ def test_a_date_with_a_quarantined_object_waits_until_that_object_can_be_read() 
 def test_a_full_load_leaves_a_consumed_object_consumed_while_its_date_waits() -> None:
     before = consumed(Bookmark(), A30)
     half = consumed(before, B30, bad=(D30 + "b.csv",))
-    plan = plan_of(A30, B30, bookmark=half, mode=Mode.FULL, full_since=before.version)
+    plan = plan_of(A30, B30, bookmark=half, mode=Mode.FULL, since=before.version)
     assert planned(plan) == []
     assert said(plan, D30 + "a.csv") == (Decision.CONSUMED, f"its date waits: {D30}b.csv is quarantined")
 
@@ -219,7 +219,7 @@ def test_full_mode_reads_everything_once(write: str) -> None:
     plan = plan_of(*listing, bookmark=bookmark, declaration=declaration, mode=Mode.FULL)
     assert sorted(key for batch in planned(plan) for key in batch) == sorted(map(name, listing))
     done = consumed(bookmark, *listing, declaration=declaration)
-    again = plan_of(*listing, bookmark=done, declaration=declaration, mode=Mode.FULL, full_since=bookmark.version)
+    again = plan_of(*listing, bookmark=done, declaration=declaration, mode=Mode.FULL, since=bookmark.version)
     assert again.batches == ()
 
 

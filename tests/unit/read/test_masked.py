@@ -16,7 +16,7 @@ from pyarrow import orc
 
 from lakehouse.delete_mark import mark_deletes
 from lakehouse.errors import DeclarationError, UnreadableObject
-from lakehouse.read import csv as csv_reader
+from lakehouse.read.csv import reader as csv_reader
 from tests.staging_values import Result, Staging, declared
 
 Stage = Callable[..., Result]

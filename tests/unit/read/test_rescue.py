@@ -17,7 +17,7 @@ from pyarrow import orc
 
 from lakehouse.errors import UnreadableObject
 from lakehouse.naming import quote_name
-from lakehouse.read import csv as csv_reader
+from lakehouse.read.csv import reader as csv_reader
 from lakehouse.stage import brought_names, spread_rescued
 from tests.staging_values import URI, Result, Staging, declared
 

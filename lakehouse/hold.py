@@ -1,0 +1,116 @@
+"""Holds a table and releases it: while it is held, no load of it is executed. A published change like every operator's.
+
+The hold is carried from manifest to manifest. Loads, plans, schedule and sensor ask the bookmark; nothing here stops a
+load that runs: a change waits for the lease.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakehouse.batch.matching import create_target
+from lakehouse.bookmark import HOLD, UNHOLD
+from lakehouse.catalog import translated
+from lakehouse.iceberg import live_files
+from lakehouse.model import Hold, State
+from lakehouse.operator_change import (
+    Decided,
+    Operator,
+    change_id,
+    lease_of,
+    publish_decided,
+    stand_now,
+    until_published,
+)
+from lakehouse.position import Position, find_position
+from lakehouse.services import Services
+
+if TYPE_CHECKING:
+    from lakehouse.declaration import Declaration
+
+
+@dataclass(frozen=True, slots=True)
+class HoldChange:
+    """What a change did, or would do. `state`: committed; nothing_to_do where it is so already, and for a dry run.
+    `held` is how the table stands after it."""
+
+    table: str
+    context: str
+    change: str
+    state: State
+    dry_run: bool
+    bookmark_version: int
+    snapshot_id: int | None
+    held: Hold | None
+    ledger: str = "ok"
+
+
+def hold(declaration: Declaration, operator: Operator, services: Services, *, dry_run: bool = False) -> HoldChange:
+    """Let no load of the table be executed. Holding it again replaces author and reason.
+
+    Raises what `find_position` raises, LeaseHeld, and Conflict if others always commit first.
+    """
+    return _change(declaration, operator, services, HOLD, dry_run=dry_run)
+
+
+def release(declaration: Declaration, operator: Operator, services: Services, *, dry_run: bool = False) -> HoldChange:
+    """Let loads of the table be executed again. Raises as `hold` does."""
+    return _change(declaration, operator, services, UNHOLD, dry_run=dry_run)
+
+
+def _change(
+    declaration: Declaration, operator: Operator, services: Services, kind: str, *, dry_run: bool
+) -> HoldChange:
+    def once() -> HoldChange | None:
+        position = find_position(declaration, services)
+        return _publish(declaration, position, operator, services, kind, dry_run=dry_run)
+
+    if dry_run:
+        found = once()
+        assert found is not None
+        return found
+    with lease_of(declaration, operator, services, step=kind):
+        return until_published(declaration, once)
+
+
+def _publish(
+    declaration: Declaration, position: Position, operator: Operator, services: Services, kind: str, *, dry_run: bool
+) -> HoldChange | None:
+    started_at = services.now()
+    bookmark, tag = position.bookmark, position.target.tag
+    wanted = Hold(operator.author, operator.reason, started_at) if kind == HOLD else None
+    nothing = dry_run or (kind == UNHOLD and bookmark.held is None)
+    if nothing:
+        held = wanted if dry_run else bookmark.held
+        snapshot = tag.snapshot_id if tag else None
+        return HoldChange(
+            declaration.table, declaration.context, kind, State.NOTHING_TO_DO, dry_run, bookmark.version, snapshot, held
+        )
+    if position.target.table is None:
+        position = Position(create_target(declaration, services), bookmark, position.fit)
+    assert position.target.table is not None
+    with translated(f"table={declaration.table}"):
+        live = live_files(position.target.table, position.target.main)
+    decided = Decided(
+        kind=kind,
+        batch_id=change_id(declaration, position, kind),
+        attempt_id=services.new_id(),
+        live=live,
+        started_at=started_at,
+        hold=wanted,
+    )
+    if publish_decided(declaration, position, decided, operator, services) is None:
+        return None
+    now = stand_now(declaration, services)
+    return HoldChange(
+        declaration.table,
+        declaration.context,
+        kind,
+        State.COMMITTED,
+        dry_run,
+        now.bookmark_version,
+        now.snapshot_id,
+        wanted,
+        now.ledger,
+    )

@@ -1,0 +1,1 @@
+"""Records that are objects of fields: JSON lines, JSON documents and XML."""

@@ -1,0 +1,1 @@
+"""Files whose columns have types of their own: Parquet, ORC and Avro."""
