@@ -147,10 +147,9 @@ def test_types_that_would_lose_something_refuse_the_file(
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("damage", [b'"prexision": 4', b'"precision":-4'])
-def test_a_decimal_without_its_precision_refuses_the_file(stage: Stage, damage: bytes) -> None:
+def test_a_decimal_without_its_precision_refuses_the_file(stage: Stage) -> None:
     data = one(logical("bytes", "decimal", precision=4, scale=2), Decimal(1))
-    damaged = data.replace(b'"precision": 4', damage, 1)
+    damaged = data.replace(b'"precision"', b'"prexision"', 1)
     assert damaged != data
     with pytest.raises(UnreadableObject, match="column='v' type=a decimal with precision"):
         stage(damaged, {"id": "long", "v": "decimal(4,2)"})
