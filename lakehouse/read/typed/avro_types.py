@@ -71,10 +71,7 @@ def arrow_type(schema: Schema) -> pa.DataType:
     if found := _LOGICAL.get((name, logical)):
         return found
     if logical == "decimal" and name in ("bytes", "fixed"):
-        if schema["precision"] > MOST_DIGITS:
-            raise UnsupportedType(f"a decimal of {schema['precision']} digits")
-        decimal: pa.DataType = pa.decimal128(schema["precision"], schema.get("scale", 0))
-        return decimal
+        return _decimal(schema.get("precision"), schema.get("scale", 0))
     match name:
         case "record" | "error":
             return pa.struct([pa.field(f["name"], arrow_type(f["type"])) for f in schema["fields"]])
@@ -90,6 +87,15 @@ def arrow_type(schema: Schema) -> pa.DataType:
             return pa.binary(int(schema["size"]))
         case _:
             return arrow_type(name)
+
+
+def _decimal(precision: object, scale: object) -> pa.DataType:
+    if not isinstance(precision, int) or not isinstance(scale, int) or not 0 <= scale <= precision > 0:
+        raise UnsupportedType(f"a decimal with precision {precision!r} and scale {scale!r}")
+    if precision > MOST_DIGITS:
+        raise UnsupportedType(f"a decimal of {precision} digits")
+    decimal: pa.DataType = pa.decimal128(precision, scale)
+    return decimal
 
 
 def _only_branch(branches: list[Schema]) -> Schema:

@@ -16,7 +16,7 @@ from lakehouse.read.sink import Sink, transaction
 from lakehouse.read.typed.orc_footer import refuse_wide_decimals
 from lakehouse.read.typed.rows import Rows, add_rows, broken, typed_columns
 
-_BROKEN = (ValueError, pa.ArrowNotImplementedError, pa.ArrowKeyError, OSError)  # ArrowInvalid is a ValueError
+_BROKEN = (ValueError, pa.ArrowException, OSError)
 
 
 def read_orc(sink: Sink, path: Path) -> tuple[str, ...]:
@@ -27,10 +27,10 @@ def read_orc(sink: Sink, path: Path) -> tuple[str, ...]:
     try:
         refuse_wide_decimals(path)
         file = orc.ORCFile(path)
-        schema = file.schema
+        schema, names = file.schema, file.schema.names
     except _BROKEN as error:
         raise broken(sink, "ORC", error) from None
-    columns = typed_columns(sink, schema.names, lambda at: schema.field(at).type)
+    columns = typed_columns(sink, names, lambda at: schema.field(at).type)
     with transaction(sink.con):
         rows = add_rows(sink, columns, _stripes(sink, file, columns.positions))
         if rows != file.nrows:

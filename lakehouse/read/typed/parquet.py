@@ -19,7 +19,7 @@ from lakehouse.read.local_file import scan_path
 from lakehouse.read.sink import Sink, transaction
 from lakehouse.read.typed.rows import broken, typed_columns
 
-_BROKEN = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError)
+_BROKEN = (ValueError, pa.ArrowException, OSError)
 _OURS = (duckdb.OutOfMemoryException, duckdb.InterruptException, duckdb.FatalException, duckdb.InternalException)
 
 
@@ -31,11 +31,11 @@ def read_parquet(sink: Sink, path: Path) -> tuple[str, ...]:
     try:
         # DuckDB reads an INT96 as microseconds, so that is what its type is
         file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
-        schema = file.schema_arrow
+        schema, names = file.schema_arrow, file.schema_arrow.names
     except _BROKEN as error:
         raise broken(sink, "parquet", error) from None
     with file:
-        columns = typed_columns(sink, schema.names, lambda at: schema.field(at).type)
+        columns = typed_columns(sink, names, lambda at: schema.field(at).type)
         _refuse_lost_nanoseconds(sink, path, file, columns.positions)
         rows = file.metadata.num_rows
     relation = Relation(_scan(path, schema), raw=columns.raw)

@@ -51,8 +51,9 @@ class TypedColumns:
 
 
 def broken(sink: Sink, kind: str, error: Exception) -> UnreadableObject:
-    """What a library says of the bytes of a file, as ours; raises the error itself if the local disk is to blame."""
-    if isinstance(error, OSError) and error.errno:
+    """What a library says of the bytes of a file, as ours; raises the error itself if the local disk or a lack of
+    memory is to blame."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno):
         raise error
     # the name of our local copy says nothing to anybody
     reason = " ".join(re.sub(r"""['"]?/[^'":]*['"]?""", "the file", str(error)).split())[:200].lower()

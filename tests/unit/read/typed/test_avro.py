@@ -147,6 +147,14 @@ def test_types_that_would_lose_something_refuse_the_file(
     assert message in str(caught.value)
 
 
+def test_a_decimal_without_its_precision_refuses_the_file(stage: Stage) -> None:
+    data = one(logical("bytes", "decimal", precision=4, scale=2), Decimal(1))
+    damaged = data.replace(b'"precision"', b'"prexision"', 1)
+    assert damaged != data
+    with pytest.raises(UnreadableObject, match="column='v' type=a decimal with precision"):
+        stage(damaged, {"id": "long", "v": "decimal(4,2)"})
+
+
 def test_a_type_that_holds_itself_is_refused_where_it_is_declared(stage: Stage) -> None:
     node = {"type": "record", "name": "node", "fields": [{"name": "next", "type": ["null", "node"]}]}
     data = one(node, {"next": {"next": None}})
