@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.table import Table
 from pyiceberg.types import NestedField, StringType
 
-from lakehouse.declaration.column_names import fault_of_brought_name
+from lakehouse.declaration.column_names import LONGEST, fault_of_brought_name
 from lakehouse.declaration.partition_field import field_names
 from lakehouse.masking import MASK, hides_names
 from lakehouse.naming import ADDED
@@ -125,7 +125,7 @@ def _doubles(names: Collection[str]) -> Iterator[tuple[str, str]]:
 
 
 def _refusal(uri: str, name: str, fault: str) -> str:
-    return f"a column cannot be added: uri={uri} column={name!r} reason={fault}"
+    return f"a column cannot be added: uri={uri} column={name[:LONGEST]!r} reason={fault}"
 
 
 def _holds_texts(field: NestedField) -> bool:

@@ -187,7 +187,12 @@ class _Load:
         try:
             result = run_batch(task, landing=self._landing, services=self._services, watch=self._watch)
         except LakehouseError as error:
-            self._record(task, error)
+            self._record(task, error.message, State.UNKNOWN if isinstance(error, OutcomeUnknown) else State.FAILED)
+            raise
+        except Exception as error:
+            # what it says may quote values
+            text = " ".join(["a bug of lakehouse:", type(error).__name__, *getattr(error, "__notes__", ())])
+            self._record(task, text, State.FAILED)
             raise
         self._failed |= {item.object.uri for item, _ in result.failed}
         self._failed |= {item.object.uri for item in task.objects if item.landing_date in result.withheld}
@@ -231,11 +236,10 @@ class _Load:
             except LakehouseError as error:
                 self._builder.ledger_behind(error)
 
-    def _record(self, task: BatchTask, error: LakehouseError) -> None:
+    def _record(self, task: BatchTask, error: str, state: State) -> None:
         """Leave evidence of an attempt that raised; if even that fails, the error itself is what counts."""
         root = naming.incarnation_root(self._services.catalog_name, task.declaration.table, task.position.target.uuid)
-        state = State.UNKNOWN if isinstance(error, OutcomeUnknown) else State.FAILED
-        record = task.record(state=state, step=self._watch.current, error=error.message, ended_at=self._services.now())
+        record = task.record(state=state, step=self._watch.current, error=error, ended_at=self._services.now())
         with suppress(LakehouseError):
             write_record(self._services.state, root, record)
 

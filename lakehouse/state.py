@@ -118,6 +118,7 @@ def load_bookmark(storage: StateStore, head: Reference | None) -> Bookmark:
         settled_date=oldest.settled_date,
         held=oldest.held,
         rulings=checkpoint.rulings,
+        paused=checkpoint.paused,
     )
     return fold(start, reversed(history[:-1]))
 

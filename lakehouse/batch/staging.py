@@ -7,6 +7,7 @@ touches the target.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -111,16 +112,18 @@ def spread_added(
     """
     if not declaration.adds:
         return declaration, ()
-    brought = {name for names in brought_names(con).values() for name in names}
+    by_object = brought_names(con)
+    brought = {name for names in by_object.values() for name in names}
     effective = effective_declaration(declaration, table, brought)
     known = added_columns(declaration, table)
     new = effective.added[len(known) :]
     if new and len(effective.added) > MOST_ADDED:
+        uri = max(sorted(by_object), key=lambda uri: len(set(by_object[uri]).intersection(new)))
         raise Blocked(
             f"table {declaration.table}: files would add too many columns: new={len(new)} added_before={len(known)} "
-            f"most={MOST_ADDED} first={', '.join(map(repr, new[:5]))}; nothing was changed",
-            next=f"declare the columns, or unknown_columns: rescue, in {declaration.path}; then lakehouse load "
-            f"{declaration.table}",
+            f"most={MOST_ADDED} first={', '.join(map(repr, new[:5]))} most_by={uri}; nothing was changed",
+            next=f"lakehouse object skip {shlex.quote(uri)} --reason TEXT, or declare unknown_columns: rescue in "
+            f"{declaration.path}; then lakehouse load {declaration.table}",
         )
     spread_rescued(con, effective.added, filled=brought)
     return effective, new
@@ -165,6 +168,9 @@ class _Stager:
             self._tell(item, stage_object(self._con, path=plain, item=item, declaration=self._declaration))
         except UnreadableObject as error:
             self._tell(item, error)
+        except Exception as error:
+            error.add_note(f"uri={item.object.uri}")
+            raise
         finally:
             plain.unlink(missing_ok=True)
 

@@ -96,7 +96,8 @@ def main(arguments: list[str] | None = None) -> None:
     except Exception as error:
         if debug:
             raise
-        print_error(given, f"a bug of lakehouse: {type(error).__name__}: details in {_details()}", exit_code=70)
+        named = " ".join([type(error).__name__, *getattr(error, "__notes__", ())])
+        print_error(given, f"a bug of lakehouse: {named}: details in {_details()}", exit_code=70)
         sys.exit(70)
 
 

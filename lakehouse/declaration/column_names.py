@@ -10,6 +10,9 @@ from lakehouse.naming import DELETED_AT, IS_DELETE, LINEAGE, RESCUED
 NAME = r"[^\x00-\x1f\x7f]+"
 """A declared name; what it must not be besides is what `name_faults` tells."""
 
+LONGEST = 255
+"""Characters of a name that a file brings: more is a line of data where names should be."""
+
 
 def name_faults(name: str) -> Iterator[str]:
     """What is wrong with a name that a column is to have, each with what to do."""
@@ -30,6 +33,8 @@ def fault_of_brought_name(name: str) -> str:
     make it another name."""
     if not name.strip():
         return "the name is empty"
+    if len(name) > LONGEST:
+        return f"the name has {len(name)} characters; a column's has {LONGEST} at most"
     if not re.fullmatch(NAME, name):
         return "the name has control characters"
     return next(name_faults(name.strip()), "")

@@ -44,8 +44,8 @@ _MACROS = frozenset(
     }
 )  # fmt: skip
 """DuckDB's macros that are plain expressions of their arguments."""
-_NEVER = frozenset({"json_serialize_plan"})
-"""Binds a statement of its own, and so may open what that one names."""
+_NEVER = frozenset({"json_serialize_plan", "version"})
+"""The first binds a statement of its own, and so may open what that one names; the other is the installation's."""
 
 
 @contextmanager

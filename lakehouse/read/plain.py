@@ -6,6 +6,7 @@ Content decides, never a name. What grows beyond reason is refused before it fil
 from __future__ import annotations
 
 import codecs
+from bz2 import BZ2Decompressor
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,17 +72,42 @@ def _unpacked(path: Path, compression: Compression, *, uri: str) -> Iterator[byt
     most = most_bytes(size)
     total = 0
     try:
-        with pa.input_stream(str(path), compression=compression) as stream:
-            while chunk := stream.read(CHUNK):
-                total += len(chunk)
-                if total > most:
-                    raise UnreadableObject(
-                        f"the {compression} file unpacks to more than {most:,} bytes: uri={uri} bytes={size:,}"
-                    )
-                yield chunk
-    except (OSError, pa.ArrowInvalid) as error:
+        for chunk in _chunks(path, compression):
+            total += len(chunk)
+            if total > most:
+                raise UnreadableObject(
+                    f"the {compression} file unpacks to more than {most:,} bytes: uri={uri} bytes={size:,}"
+                )
+            yield chunk
+    except (OSError, EOFError, pa.ArrowException) as error:
         reason = " ".join(str(error).split())
         raise UnreadableObject(f"the {compression} file is damaged: uri={uri} reason={reason}") from error
+
+
+def _chunks(path: Path, compression: Compression) -> Iterator[bytes]:
+    """The plain content of all members. Raises OSError, EOFError or ArrowException for one that is damaged or cut."""
+    if compression == "bz2":
+        yield from _bz2_chunks(path)
+        return
+    with pa.input_stream(str(path), compression=compression) as stream:
+        while chunk := stream.read(CHUNK):
+            yield chunk
+
+
+def _bz2_chunks(path: Path) -> Iterator[bytes]:
+    # Arrow does not bear a member of no bytes between others, and Python's BZ2File passes over what is no member
+    with path.open("rb") as file:
+        unpacker = BZ2Decompressor()
+        while True:
+            data = b"" if unpacker.eof or not unpacker.needs_input else file.read(CHUNK)
+            if unpacker.eof:
+                if not (data := unpacker.unused_data or file.read(CHUNK)):
+                    return
+                unpacker = BZ2Decompressor()
+            elif unpacker.needs_input and not data:
+                raise EOFError("a member is cut")
+            if chunk := unpacker.decompress(data, CHUNK):
+                yield chunk
 
 
 def _as_utf8(path: Path, encoding: str) -> Iterator[bytes]:

@@ -30,8 +30,11 @@ _PARTS = {
 }  # fmt: skip
 """Parts of a syntax tree that are no expressions."""
 _TABLE_FUNCTIONS = {"unnest", "range", "generate_series"}
-_CLOCKS = {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
-"""Look like columns, and are functions where no column has their name."""
+_NO_COLUMNS = {
+    "current_date", "current_time", "current_timestamp", "localtime", "localtimestamp", "current_user", "session_user",
+    "user", "current_role", "current_catalog", "current_schema", "current_database",
+}  # fmt: skip
+"""Look like columns, and are functions of clock and session where no column has their name."""
 _ORDERED = {
     "first", "last", "any_value", "arbitrary", "list", "array_agg", "string_agg", "group_concat", "listagg", "mode",
     "approx_quantile", "approx_top_k", "lttb",
@@ -122,10 +125,14 @@ def _tables(node: dict[str, Any]) -> Iterator[Fault]:
             name, query = entry["key"].lower(), entry["value"]
             if name == "staged":
                 yield Fault("a WITH query cannot be called staged; choose another name")
-            # only a recursive one reads itself, and none reads one behind it
-            waiting.append((query, known | {name} if query["query_node"]["type"] == "RECURSIVE_CTE_NODE" else known))
+            # none reads one behind it
+            waiting.append((query, known))
             known |= {name}
-        waiting += ((item, known) for key, item in part.items() if key != "cte_map")
+        for key, item in part.items():
+            # a recursive one reads itself where it goes on, and not where it begins
+            itself = part.get("type") == "RECURSIVE_CTE_NODE" and key == "right"
+            if key != "cte_map":
+                waiting.append((item, known | {part["cte_name"].lower()} if itself else known))
 
 
 def _expressions(con: duckdb.DuckDBPyConnection, node: dict[str, Any], columns: Collection[str]) -> Iterator[Fault]:
@@ -139,7 +146,7 @@ def _expressions(con: duckdb.DuckDBPyConnection, node: dict[str, Any], columns: 
             yield Fault(f"{called(kind)} is not allowed; write the value itself", _at(part))
         elif kind == "COLUMN_REF":
             name = part["column_names"][0].lower()
-            if len(part["column_names"]) == 1 and name in _CLOCKS and name not in lower:
+            if len(part["column_names"]) == 1 and name in _NO_COLUMNS and name not in lower:
                 yield Fault(f"{name} differs from run to run; take a column such as _source_mtime", _at(part))
         elif kind in ("FUNCTION", "WINDOW"):
             yield from _function(part, plain)

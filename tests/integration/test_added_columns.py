@@ -168,9 +168,10 @@ def test_of_two_spellings_the_one_of_most_files_stands(local: Lake) -> None:
 
 def test_a_runaway_feed_is_stopped_before_anything_is_changed(local: Lake) -> None:
     names = [f"n{i}" for i in range(1001)]
-    local.put(DAY_1, "a.csv", csv([order(1) + ",1" * len(names)], *names))
+    uri = local.put(DAY_1, "a.csv", csv([order(1) + ",1" * len(names)], *names))
     receipt = local.load()
     assert (receipt.state, receipt.exit_code) == (State.BLOCKED, 1)
+    assert f"most_by={uri}" in receipt.error and f"object skip {uri}" in receipt.next
     assert "new=1001 added_before=0 most=1000 first='n0', 'n1'" in receipt.error
     assert not local.stack.catalog().table_exists(local.table)
 

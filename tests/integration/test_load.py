@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 from lakehouse import naming
+from lakehouse.audit import status_of
 from lakehouse.ledger import BATCHES, FILES, LEDGERS, RECONCILIATIONS, REJECTS
 from lakehouse.model import Decision, Mode, State
 from lakehouse.naming import sha256
@@ -154,6 +155,24 @@ def test_an_object_that_cannot_be_fetched_now_is_left_for_the_next_load(lake: La
     assert set(lake.amounts()) == {2}
     assert lake.load().exit_code == 0
     assert set(lake.amounts()) == {1, 2}
+
+
+def test_a_bug_leaves_its_attempt_and_names_the_object(lake: Lake) -> None:
+    rows = (order(number) for number in range(20_000))
+    uri = lake.put(DAY_1, "a.csv", csv(*rows))
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("quotes a value")
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(RuntimeError) as caught:
+        patch.setattr("lakehouse.batch.staging.stage_object", broken)
+        lake.load()
+    assert caught.value.__notes__ == [f"uri={uri}"]
+    status = status_of(lake.declaration, lake.services())
+    assert (status.state, status.next) == ("failed", f"lakehouse load {lake.table}")
+    assert f"at step stage: a bug of lakehouse: RuntimeError uri={uri}" in status.detail
+    assert "quotes a value" not in status.detail
+    assert lake.load().rows.inserted == 20_000
 
 
 def test_an_older_row_stays_out_whatever_the_order_of_arrival(lake: Lake) -> None:

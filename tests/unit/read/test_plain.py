@@ -44,6 +44,12 @@ def test_every_member_is_read(tmp_path: Path, pack: Callable[[bytes], bytes]) ->
         assert session.stage(pack(b"id,v\n1,a\n") + pack(b"2,b\n3,c\n")).rows == [(1, "a"), (2, "b"), (3, "c")]
 
 
+@packed
+def test_a_member_of_no_bytes_is_one(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    empty = pack(b"")
+    assert unpacked(tmp_path, empty + pack(b"id,v\n") + empty + empty + pack(b"1,a\n") + empty) == b"id,v\n1,a\n"
+
+
 def test_frames_to_be_skipped_are_skipped(tmp_path: Path) -> None:
     assert unpacked(tmp_path, b"\x50\x2a\x4d\x18\x04\x00\x00\x00abcd" + zstd(PLAIN)) == PLAIN
 
