@@ -145,6 +145,9 @@ class Lake:
         found = read_ledger(services.catalog, services.settings.ops_namespace, name, table_uuid=uuid)
         return list(found.to_pylist())
 
+    def equations(self) -> tuple[Equation, ...]:
+        return recount(self.declaration, self.services()).equations
+
     def differences(self, *, reread: bool = False) -> list[Equation]:
         """Equations of a recount that do not hold."""
         return [e for e in recount(self.declaration, self.services(), reread=reread).equations if not e.holds]

@@ -80,6 +80,8 @@ def sides(receipt: Receipt) -> tuple[int, int, int, int]:
 def proves(lake: Lake) -> None:
     """Everything holds, also read again; a rerun has nothing to do, and a full one changes no row."""
     assert lake.differences(reread=True) == []
+    (records,) = (e for e in lake.equations() if e.name == "objects: records = rejected + accepted")
+    assert records.left == records.right > 0
     assert lake.load().state is State.NOTHING_TO_DO
     before = lake.rows()
     again = good(lake.load(mode=Mode.FULL))
