@@ -15,7 +15,7 @@ from lakehouse.errors import UsageError
 from lakehouse.model import Bookmark, Decision, Manifest, Reference, SeenObject
 from lakehouse.position import find_position
 from lakehouse.services import Services
-from lakehouse.state import find_version, load_bookmark, walk
+from lakehouse.state import load_bookmark, walk
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -113,21 +113,29 @@ def differences(declaration: Declaration, services: Services, before: str, after
     Both are versions or batch ids; version 0 is before the first batch. Raises UsageError for one that is not there.
     """
     position = find_position(declaration, services)
-    first, second = (_bookmark(declaration, services, position.target.bookmark, named) for named in (before, after))
+    heads = (named_version(declaration, services, position.target.bookmark, named)[1] for named in (before, after))
+    first, second = (load_bookmark(services.state, head) for head in heads)
     uris = sorted(first.seen.keys() | second.seen.keys())
     found = (_difference(uri, first.seen.get(uri), second.seen.get(uri)) for uri in uris)
     return tuple(one for one in found if one is not None)
 
 
-def _bookmark(declaration: Declaration, services: Services, newest: Reference | None, named: str) -> Bookmark:
+def named_version(
+    declaration: Declaration, services: Services, newest: Reference | None, named: str
+) -> tuple[int, Reference | None]:
+    """The version that is named by itself or by its batch, and its manifest; 0 and None for the time before the first.
+
+    Raises UsageError if the bookmark whose newest manifest is `newest` has no such version.
+    """
     if named == "0":
-        return Bookmark()
-    if (found := find_version(services.state, newest, named)) is None:
-        raise UsageError(
-            f"no such version or batch: context={declaration.context} given={named!r}",
-            next=f"lakehouse bookmark history {declaration.table}",
-        )
-    return load_bookmark(services.state, found[1])
+        return 0, None
+    for manifest, reference in walk(services.state, newest):
+        if named in (str(manifest.bookmark_version), manifest.batch_id):
+            return manifest.bookmark_version, reference
+    raise UsageError(
+        f"no such version or batch: context={declaration.context} given={named!r}",
+        next=f"lakehouse bookmark history {declaration.table}",
+    )
 
 
 def _difference(uri: str, before: SeenObject | None, after: SeenObject | None) -> Difference | None:

@@ -18,6 +18,7 @@ from lakehouse.added import added_columns
 from lakehouse.attempt import write_record
 from lakehouse.batch import BatchResult, BatchTask, run_batch
 from lakehouse.batch.stopwatch import Stopwatch
+from lakehouse.bookmark_history import named_version
 from lakehouse.delete_mark import check_delete_condition
 from lakehouse.errors import Blocked, Conflict, Held, LakehouseError, ObjectChanged, OutcomeUnknown, UsageError
 from lakehouse.faults import fault_point
@@ -31,7 +32,6 @@ from lakehouse.position import Position, find_position
 from lakehouse.process import this_process
 from lakehouse.receipt import ReceiptBuilder
 from lakehouse.services import Progress, Services
-from lakehouse.state import find_version
 from lakehouse.storage import Storage, open_storage, split_uri
 from lakehouse.target import Target, foreign_since_bookmark
 from lakehouse.transform import check_sql
@@ -307,24 +307,14 @@ def _versions(
     """The bookmark versions that the request's batches stand for. Raises UsageError for one that is not there."""
     if request.from_batch is None or request.to_batch is None:
         return None
-    first, last = (_version(declaration, position, named, services) for named in (request.from_batch, request.to_batch))
+    ends = (request.from_batch, request.to_batch)
+    first, last = (named_version(declaration, services, position.target.bookmark, named)[0] for named in ends)
     if first > last:
         raise UsageError(
             f"--from-batch is version {first} and --to-batch is version {last}: the range is empty",
             next=f"lakehouse bookmark history {declaration.table}",
         )
     return VersionRange(first, last)
-
-
-def _version(declaration: Declaration, position: Position, named: str, services: Services) -> int:
-    if named == "0":
-        return 0
-    if (found := find_version(services.state, position.target.bookmark, named)) is None:
-        raise UsageError(
-            f"no such version or batch: context={declaration.context} given={named!r}",
-            next=f"lakehouse bookmark history {declaration.table}",
-        )
-    return found[0].bookmark_version
 
 
 def _check_declared_sql(declaration: Declaration) -> None:

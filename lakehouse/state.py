@@ -145,13 +145,6 @@ def walk(storage: StateStore, head: Reference | None, *, above: int = 0) -> Iter
         manifest = older[-1][0]
 
 
-def find_version(storage: StateStore, head: Reference | None, named: str) -> tuple[Manifest, Reference] | None:
-    """The published manifest of a bookmark version or batch id, None if there is none."""
-    return next(
-        (pair for pair in walk(storage, head) if named in (str(pair[0].bookmark_version), pair[0].batch_id)), None
-    )
-
-
 def attempts_after(storage: StateStore, head: Reference, version: int) -> set[str]:
     """The attempt ids of the manifest chain from `head` back to `version`."""
     return {manifest.attempt_id for manifest, _ in walk(storage, head, above=version - 1)}
