@@ -120,7 +120,7 @@ def test_null_words_and_renames(stage: Stage) -> None:
 
 def test_line_over_the_limit_is_a_reject(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jsonl, "MAX_RECORD", 30)
-    monkeypatch.setattr("lakehouse.read.csv_records.MAX_RECORD", 30)
+    monkeypatch.setattr("lakehouse.read.csv.records.MAX_RECORD", 30)
     result = stage(b'{"id": 1}\n{"id": "' + b"x" * 100 + b'"}\n{"id": 3}\n', {"id": "int"})
     assert (result.lines, result.rejected_lines) == ([1, 3], [2])
 

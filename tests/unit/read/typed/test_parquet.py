@@ -317,3 +317,23 @@ def test_old_int96_timestamps_inside_nested_values(stage: Stage) -> None:
     table = pa.table({"id": [0], "v": pa.StructArray.from_arrays([lost], names=["m"])})
     with pytest.raises(UnreadableObject, match=r"below a microsecond.*column='v'"):
         stage(table, columns, write=old)
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared_as", "value"),
+    [
+        (pa.timestamp("ms"), "timestamp", 2**62),
+        (pa.timestamp("s", "UTC"), "timestamptz", 2**53),
+        (pa.list_(pa.timestamp("ms")), "list<timestamp>", [2**62]),
+        (pa.struct([("a", pa.timestamp("ms", "UTC"))]), "struct<a: timestamptz>", {"a": -(2**62)}),
+        (pa.time64("us"), "time", -7),
+    ],
+)
+def test_times_that_duckdb_cannot_hold_refuse_the_file(
+    stage: Stage, kind: pa.DataType, declared_as: str, value: Any
+) -> None:
+    table = one(kind, None, value)
+    for columns, unknown in (({"id": "long", "v": declared_as}, "reject"), ({"id": "long"}, "rescue")):
+        with pytest.raises(UnreadableObject, match="the parquet file is broken"):
+            stage(table, columns, unknown_columns=unknown)
+    assert stage(table, {"id": "long"}, unknown_columns="ignore").counts.staged == 2
