@@ -42,6 +42,7 @@ from lakehouse.read.typed.orc import read_orc
 from lakehouse.read.typed.parquet import read_parquet
 from lakehouse.types import ColumnType
 
+
 @dataclass(frozen=True, slots=True)
 class StagedObject:
     """What came of one object. `missing` are the declared columns that the file lacks: NULL in all of its rows."""

@@ -16,6 +16,8 @@ from uuid import UUID
 import pyarrow as pa
 from pyarrow import types
 
+from lakehouse.read.typed.far_times import INFINITE
+
 Schema: TypeAlias = Any
 """A schema as JSON has it: a name, a list of branches, or a mapping."""
 Converter: TypeAlias = Callable[[Any], Any]
@@ -48,8 +50,6 @@ _LOGICAL: dict[tuple[str, str], pa.DataType] = {
 _MICROSECONDS = {"time-millis": 1000, "time-micros": 1, "timestamp-millis": 1000, "local-timestamp-millis": 1000}
 """Those of a logical type's unit, where a value may be beyond what Arrow and DuckDB hold."""
 _DAY = 86_400_000_000
-_INFINITE = 2**63 - 1
-"""Microseconds of no timestamp: DuckDB's `infinity`."""
 
 
 class UnsupportedType(ValueError):
@@ -57,8 +57,8 @@ class UnsupportedType(ValueError):
 
 
 def without_logical(schema: Schema) -> Schema:
-    """The schema whose values are the plain ones; references in it may be unresolved. A map is written as an array of its
-    entries is, so it becomes one."""
+    """The schema whose values are the plain ones; references in it may be unresolved. A map is written as an array of
+    its entries is, so it becomes one."""
     return _plain(schema, count())
 
 
@@ -210,7 +210,7 @@ def converter(schema: Schema, *, exact: bool) -> Converter | None:
 
 def _instant(logical: str, *, exact: bool) -> Converter:
     unit = _MICROSECONDS[logical]
-    first, last, other = (0, _DAY - 1, _DAY) if logical.startswith("time-") else (-_INFINITE, _INFINITE, _INFINITE)
+    first, last, other = (0, _DAY - 1, _DAY) if logical.startswith("time-") else (-INFINITE, INFINITE, INFINITE)
 
     def convert(value: int) -> int:
         if first <= value * unit <= last:

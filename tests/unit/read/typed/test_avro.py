@@ -296,7 +296,11 @@ def test_an_array_whose_items_take_no_bytes_refuses_the_file(stage: Stage, kind:
 
 
 def test_other_arrays_end_with_their_bytes(stage: Stage) -> None:
-    for kind, value in [(ITSELF, {"next": [{"next": []}]}), ({"type": "array", "items": ["null"]}, [None]), (EMPTY, {})]:
+    for kind, value in [
+        (ITSELF, {"next": [{"next": []}]}),
+        ({"type": "array", "items": ["null"]}, [None]),
+        (EMPTY, {}),
+    ]:
         assert stage(one(kind, value), {"id": "long"}, unknown_columns="ignore").rows == [(0,)]
 
 
@@ -319,5 +323,9 @@ def test_a_type_may_stand_in_several_places(stage: Stage) -> None:
     point = {"type": "record", "name": "point", "namespace": "a.b", "fields": [{"name": "x", "type": "int"}]}
     maps = {"type": "map", "values": "a.b.point"}
     data = written({"id": point, "v": maps, "w": maps}, [{"id": {"x": 1}, "v": {"k": {"x": 2}}, "w": {}}])
-    columns = {"id": {"type": "int", "from": "id.x"}, "v": "map<string, struct<x: int>>", "w": "map<string, struct<x: int>>"}
+    columns = {
+        "id": {"type": "int", "from": "id.x"},
+        "v": "map<string, struct<x: int>>",
+        "w": "map<string, struct<x: int>>",
+    }
     assert stage(data, columns).rows == [(1, {"k": {"x": 2}}, {})]
