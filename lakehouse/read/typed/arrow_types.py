@@ -1,8 +1,8 @@
 """Which types of a typed file become which declared types, and how: widening only, never a value changed. Pure.
 
 Types are Arrow's, as pyarrow shows a file's schema. What is not listed is refused, at every depth of a nested type; a
-value that does not survive (nanoseconds below a microsecond, a year above 9999, 24:00:00, a time in a DST gap) is NULL in the SQL
-and so a reject. Fields of a struct are matched by name; one that the file lacks is NULL.
+value that does not survive (nanoseconds below a microsecond, a year above 9999, 24:00:00, a time in a DST gap) is NULL
+in the SQL and so a reject. Fields of a struct are matched by name; one that the file lacks is NULL.
 """
 
 from __future__ import annotations
@@ -138,7 +138,8 @@ def _timestamp(declared: ColumnType, source: str, kind: pa.TimestampType[Any, An
     value = f"{source}::{sql}"
     kept = within_years(value, sql)
     if kind.unit == "ns":
-        kept = f"({value})::{nanos} = {source} AND {kept}"
+        # a time at the very end of nanoseconds is infinite, and that has none
+        kept = f"try_cast({value} AS {nanos}) = {source} AND {kept}"
     if declared.name == "timestamptz" and kind.tz is None:
         value = in_zone(value, timezone=rules.timezone, dst_overlap=rules.dst_overlap)
     elif declared.name != ("timestamp" if kind.tz is None else "timestamptz"):

@@ -363,3 +363,21 @@ def test_other_times_that_duckdb_cannot_hold_refuse_the_file(
     for columns, unknown in (({"id": "long", "v": declared_as}, "reject"), ({"id": "long"}, "rescue")):
         with pytest.raises(UnreadableObject):
             stage(table, columns, unknown_columns=unknown)
+
+
+def test_a_precision_that_no_decimal_has_is_the_files_fault(stage: Stage, tmp_path: Path) -> None:
+    path = tmp_path / "decimal"
+    pq.write_table(one(pa.decimal128(12, 2), Decimal("1.10")), path, store_schema=False)
+    # DuckDB calls it an error of the disk
+    damaged = path.read_bytes().replace(b"\x15\x04\x15\x18,", b"\x15\x04\x15\x6b,")
+    assert damaged != path.read_bytes()
+    with pytest.raises(UnreadableObject, match=r"the parquet file is broken: .*invalid decimal precision"):
+        stage(damaged, {"id": "long", "v": "decimal(12,2)"})
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_the_end_of_nanoseconds_is_a_reject(stage: Stage, zone: str | None) -> None:
+    columns = {"id": "long", "v": "timestamptz" if zone else "timestamp"}
+    result = stage(one(pa.timestamp("ns", zone), 0, 2**63 - 1, -(2**63) + 1), columns)
+    assert [row[0] for row in result.rows] == [0]
+    assert [(line, column) for line, column, *_ in result.rejects] == [(2, "v"), (3, "v")]
