@@ -6,7 +6,8 @@ rows or, if it cannot be read as declared, none. Never fetches an object and nev
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from lakehouse.declaration import (
     XmlFormat,
 )
 from lakehouse.errors import UnreadableObject
+from lakehouse.masking import shown_text
 from lakehouse.model import ObjectDecision, RowCounts
 from lakehouse.naming import LINEAGE, RESCUED, STAGED_LINEAGE, quote_name, quote_text
 from lakehouse.read.casts import CastRules
@@ -34,7 +36,7 @@ from lakehouse.read.objects.json_document import read_json
 from lakehouse.read.objects.jsonl import read_jsonl
 from lakehouse.read.objects.xml import read_xml
 from lakehouse.read.plain import make_plain
-from lakehouse.read.sink import REJECTS, ROW_IDS, STAGED, Sink
+from lakehouse.read.sink import OF_VALUES, REJECTS, ROW_IDS, STAGED, Sink
 from lakehouse.read.typed.avro import read_avro
 from lakehouse.read.typed.orc import read_orc
 from lakehouse.read.typed.parquet import read_parquet
@@ -132,22 +134,36 @@ def stage_object(
     """
     format = declaration.source.format
     sink = _open(con, ends_of(path), item=item, declaration=declaration)
-    match format:
-        case CsvFormat():
-            missing = read_csv(sink, path, format)
-        case JsonlFormat():
-            missing = read_jsonl(sink, path)
-        case JsonFormat():
-            missing = read_json(sink, path, format)
-        case XmlFormat():
-            missing = read_xml(sink, path, format)
-        case ParquetFormat():
-            missing = read_parquet(sink, path)
-        case OrcFormat():
-            missing = read_orc(sink, path)
-        case AvroFormat():
-            missing = read_avro(sink, path)
+    with _blamed(item, declaration):
+        match format:
+            case CsvFormat():
+                missing = read_csv(sink, path, format)
+            case JsonlFormat():
+                missing = read_jsonl(sink, path)
+            case JsonFormat():
+                missing = read_json(sink, path, format)
+            case XmlFormat():
+                missing = read_xml(sink, path, format)
+            case ParquetFormat():
+                missing = read_parquet(sink, path)
+            case OrcFormat():
+                missing = read_orc(sink, path)
+            case AvroFormat():
+                missing = read_avro(sink, path)
     return StagedObject(sink.counts, missing)
+
+
+@contextmanager
+def _blamed(item: ObjectDecision, declaration: Declaration) -> Iterator[None]:
+    """A value that a library cannot hold, and that no reader made a reject of, is the object's fault. Every reader's
+    transaction ends with the error."""
+    try:
+        yield
+    except OF_VALUES as error:
+        reason = shown_text(" ".join(str(error).split())[:200], declaration)
+        raise UnreadableObject(
+            f"a value that cannot be read: uri={item.object.uri} reason={type(error).__name__}: {reason}"
+        ) from None
 
 
 def stage_small_objects(

@@ -471,7 +471,7 @@ def _outermost(root: _Element, name: str) -> Iterator[_Element]:
 
 def _fields(element: _Element, kinds: Mapping[str, str], options: Options) -> dict[str, Any] | None:
     """The fields of an element as the declared types shape them; None for text between elements."""
-    found: dict[str, Any] = {f"_{name}": text for name, text in element.attributes.items() if name != "xsi:nil"}
+    found: dict[str, Any] = {f"_{name}": text for name, text in _own(element)}
     if element.children and element.text.strip():
         return None
     for name in dict.fromkeys(child.name for child in element.children):
@@ -491,6 +491,15 @@ def _fields(element: _Element, kinds: Mapping[str, str], options: Options) -> di
     return found
 
 
+def _own(element: _Element) -> list[tuple[str, str]]:
+    """The attributes that are not about namespaces."""
+    return [
+        (name, text)
+        for name, text in element.attributes.items()
+        if name != "xmlns" and not name.startswith(("xmlns:", "xsi:"))
+    ]
+
+
 def _shaped(element: _Element, kind: str, options: Options) -> Any:
     if element.attributes.get("xsi:nil") in ("true", "1"):
         return None
@@ -500,7 +509,7 @@ def _shaped(element: _Element, kind: str, options: Options) -> Any:
     if kind.startswith("map"):
         fields = _fields(element, {child.name: "string" for child in element.children}, options)
         return _BAD if fields is None else fields
-    if element.children or (element.attributes.keys() - {"xsi:nil"} and not options.ignore):
+    if element.children or (_own(element) and not options.ignore):
         fields = _fields(element, {}, options)
         return _BAD if fields is None else fields
     return element.text

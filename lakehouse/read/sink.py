@@ -32,6 +32,13 @@ BATCH_ROWS = 20_000
 BATCH_BYTES = 16 << 20
 PARSED = "lakehouse_read_batch"
 """Rows that Python has parsed: an Arrow table that DuckDB finds as the variable of that name in `selected`."""
+OF_VALUES = (
+    duckdb.ConversionException,
+    duckdb.OutOfRangeException,
+    duckdb.InvalidInputException,
+    pa.ArrowInvalid,
+)
+"""What a library raises at a value that it cannot hold."""
 _BATCH = Relation(PARSED, raw="raw", problems=True)
 
 

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+import io
 import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 
 import duckdb
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from lakehouse.errors import UnreadableObject
 from lakehouse.model import ObjectDecision
+from lakehouse.read.sink import OF_VALUES, Sink
 from lakehouse.stage import create_staging
 from tests.staging_values import DAY, MTIME, URI, Staging, declared, planned, staging
 
@@ -262,3 +265,40 @@ def test_a_computed_column_is_not_looked_for_in_a_file(tmp_path: Path, format: s
         _columns_file(session.path, format, ["id", "v"])
         with pytest.raises(UnreadableObject, match=r"unknown columns: .* columns='v'"):
             session.stage_file()
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+@pytest.mark.parametrize("error", OF_VALUES)
+def test_what_a_library_cannot_hold_refuses_the_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception], hidden: bool
+) -> None:
+    columns = {"id": "string", "v": {"type": "string", "pii": hidden}}
+
+    def fail(*_: object, **__: object) -> None:
+        raise error("Could not convert 'Smith'")
+
+    monkeypatch.setattr(Sink, "reject", fail)
+    with staging(tmp_path, declared(columns, format={"type": "parquet"})) as session:
+        pq.write_table(pa.table({"id": ["a", None], "v": ["x", "y"]}), session.path)
+        data = session.path.read_bytes()
+        with pytest.raises(UnreadableObject, match=f"uri={URI} reason=") as caught:
+            session.stage(data)
+        assert ("smith" not in str(caught.value).lower()) == hidden
+        assert session.empty
+        monkeypatch.undo()
+        assert session.stage(data).counts.rejected == 1
+
+
+@pytest.mark.parametrize("error", [duckdb.OutOfMemoryException, duckdb.IOException])
+def test_what_the_machine_lacks_is_no_fault_of_the_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error("no room")
+
+    monkeypatch.setattr(Sink, "add", fail)
+    with staging(tmp_path, declared(format={"type": "avro"})) as session, pytest.raises(error):
+        file = io.BytesIO()
+        schema = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]}
+        fastavro.writer(file, schema, [{"id": "a"}])
+        session.stage(file.getvalue())

@@ -35,6 +35,7 @@ from lakehouse.read.header import missing_columns
 from lakehouse.read.local_file import BOM
 from lakehouse.read.sink import (
     NEXT_ROW_ID,
+    OF_VALUES,
     PARSED,
     REJECTS,
     STAGED,
@@ -175,7 +176,7 @@ def _stage(con: duckdb.DuckDBPyConnection, files: Sequence[SmallFile], path: Pat
             flagged = _flagged_lines(con)
             if flagged:
                 _reject(con, [(file, flagged[file.sink.uri]) for file in files if file.sink.uri in flagged])
-    except (duckdb.InvalidInputException, _NotAsOne):
+    except (*OF_VALUES, _NotAsOne):
         return []
     finally:
         path.unlink()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from lakehouse.declaration import Column, Declaration
 from lakehouse.engines.nested import entry_key, entry_value, field_of, variable
@@ -22,19 +22,31 @@ SingleText: TypeAlias = Callable[[object, ColumnType], tuple[str | None, str | N
 """The text of a single JSON value for a type, or what is wrong with it."""
 
 _SHAPES = {"struct": dict, "list": list, "map": dict}
-_EXPECTED = {"struct": "an object", "list": "an array", "map": "an object"}
 
 
 class JsonMisfit(ValueError):
     """A JSON value that is not of the declared shape; the message names the part."""
 
 
+class Words(NamedTuple):
+    """How a format speaks of values: of one that is there, and of those that a declared type expects."""
+
+    kind: Callable[[object], str]
+    object: str
+    array: str
+
+    def expected(self, kind: ColumnType) -> str:
+        """What a nested type expects."""
+        return self.array if kind.name == "list" else self.object
+
+
 class Shaper:
     """Brings the nested values of one file into our own JSON."""
 
-    def __init__(self, text: SingleText, declaration: Declaration) -> None:
+    def __init__(self, text: SingleText, declaration: Declaration, words: Words) -> None:
         self._text = text
         self._declaration = declaration
+        self._words = words
 
     def shaped(self, value: object, column: Column, *, where: str) -> str | None:
         """The value of a column as JSON text, None if it is null. `where` says which file and line.
@@ -56,7 +68,7 @@ class Shaper:
                 raise JsonMisfit(f"{problem} at {path}")
             return text
         if type(value) is not _SHAPES[kind.name]:
-            raise JsonMisfit(f"{json_kind(value)} where {_EXPECTED[kind.name]} is declared at {path}")
+            raise JsonMisfit(f"{self._words.kind(value)} where {self._words.expected(kind)} is declared at {path}")
         if isinstance(value, list):
             ((_, element),) = kind.fields
             return [self.part(item, element, path=f"{path}.element", where=where) for item in value]
@@ -103,6 +115,21 @@ def json_kind(value: object) -> str:
             return "a JSON text"
         case _:
             return "a JSON number"
+
+
+def xml_kind(value: object) -> str:
+    """What stands in an XML record, in words."""
+    match value:
+        case dict():
+            return "an element with children or attributes"
+        case list():
+            return "repeated elements"
+        case _:
+            return "a text"
+
+
+JSON_WORDS = Words(json_kind, "an object", "an array")
+XML_WORDS = Words(xml_kind, "an element with children", "a list")
 
 
 def shaped_cell(column: Column, text: str, *, rules: CastRules, blank_is_null: bool) -> Cell:

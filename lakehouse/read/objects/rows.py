@@ -16,7 +16,7 @@ from lakehouse.masking import shown_names
 from lakehouse.naming import RESCUED
 from lakehouse.read.cells import Cell, nulls_of, text_cell
 from lakehouse.read.header import missing_columns, unknown_names
-from lakehouse.read.objects.json_nested import JsonMisfit, Shaper, json_kind, shaped_cell, shaped_map
+from lakehouse.read.objects.json_nested import JSON_WORDS, JsonMisfit, Shaper, Words, shaped_cell, shaped_map
 from lakehouse.read.objects.mixed import cell_by_kind, groups_of, shaped_by_kind
 from lakehouse.read.origins import Path, origins_of
 from lakehouse.read.sink import RowBuffer, Sink, SourceRow
@@ -34,8 +34,9 @@ class Number(str):
 class ObjectRows:
     """Takes the objects of one file; holds what is looked up for each of them."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, words: Words = JSON_WORDS) -> None:
         self._sink = sink
+        self._words = words
         self._origins = origins_of(sink.declaration)
         self._columns = tuple(self._origins.columns.values())
         self._groups = groups_of(self._columns)
@@ -52,7 +53,9 @@ class ObjectRows:
             self._easy = frozenset()
         self._nulls = tuple(self._nulls_of(column) for column in self._columns)
         self._any_nulls = any(self._nulls)
-        self._shapers = tuple(Shaper(partial(self._single, nulls=nulls), sink.declaration) for nulls in self._nulls)
+        self._shapers = tuple(
+            Shaper(partial(self._single, nulls=nulls), sink.declaration, words) for nulls in self._nulls
+        )
         cells = {
             column.name: self._cell_of(column)(column, f"c{i}", rules=sink.rules, blank_is_null="" in nulls)
             for i, (column, nulls) in enumerate(zip(self._columns, self._nulls, strict=True))
@@ -163,7 +166,7 @@ class ObjectRows:
         if value is _ABSENT or value is None:
             return None, None
         if isinstance(value, _Closed):
-            return None, f"{json_kind(value.value)} at {value.place} where an object is declared"
+            return None, f"{self._words.kind(value.value)} at {value.place} where {self._words.object} is declared"
         if type(value) is str and value in nulls:
             return None, None
         group = self._groups.get(column.name)
@@ -194,7 +197,7 @@ class ObjectRows:
             case bool():
                 return "true" if value else "false", None
             case _:
-                return None, f"{json_kind(value)} where a single value is declared"
+                return None, f"{self._words.kind(value)} where a single value is declared"
 
 
 def written(value: object) -> str | None:

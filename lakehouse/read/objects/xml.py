@@ -3,7 +3,7 @@
 Names and shapes as Spark's XML reader has them: child elements are fields, attributes are fields `_name`, the text of
 an element that has attributes is `_VALUE`, an element that is repeated is a list. Which of these an element is, the
 declared type says, never the document. A document type is refused: it can bring entities and defaults, and files from
-elsewhere.
+elsewhere. What a record says of namespaces (`xmlns`, `xsi:type`) is no field.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from lakehouse.errors import UnreadableObject
 from lakehouse.masking import record_parts, shown_names
 from lakehouse.read.csv.records import MAX_RECORD
 from lakehouse.read.masked import masked_xml
+from lakehouse.read.objects.json_nested import XML_WORDS
 from lakehouse.read.objects.rows import ObjectRows
 from lakehouse.read.origins import origins_of
 from lakehouse.read.sink import Sink, transaction
@@ -40,7 +41,7 @@ def read_xml(sink: Sink, path: Path, format: XmlFormat) -> tuple[str, ...]:
     Raises UnreadableObject if it is not well-formed, has a document type or elements of other names alone, for an
     unknown field unless ignored, and if a column is missing that must not be.
     """
-    rows = ObjectRows(sink)
+    rows = ObjectRows(sink, XML_WORDS)
     sink.mask_with(partial(masked_xml, record=record_parts(sink.declaration)))
     with path.open("rb") as binary, transaction(sink.con):
         document = _Document(sink, rows, format)
@@ -63,9 +64,14 @@ class _Element:
     def text(self) -> str:
         return "".join(self.parts)
 
+    @property
+    def attribute_fields(self) -> dict[str, str]:
+        """Its attributes as fields."""
+        return {f"_{name}": text for name, text in self.attributes.items() if not _of_namespaces(name)}
+
     def fields(self, type_of: TypeOf, *, ignored: bool) -> dict[str, Any]:
         """Its fields by name, shaped as their types say; one without a type has no value here."""
-        found: dict[str, Any] = {f"_{name}": text for name, text in self.attributes.items() if name != _NIL}
+        found: dict[str, Any] = dict(self.attribute_fields)
         if self.children and self.text.strip():
             raise _Misfit("text between elements")
         for name, elements in self.children.items():
@@ -90,17 +96,24 @@ def _shaped(elements: Sequence[_Element], kind: ColumnType, *, ignored: bool) ->
     return _value(elements[0], kind, ignored=ignored)
 
 
-def _free(elements: Sequence[_Element]) -> Any:
+def _free(elements: Sequence[_Element], *, empty_is_null: bool) -> Any:
     """Elements of which no type says how they are shaped."""
-    values = [
-        {f"_{n}": text for n, text in e.attributes.items()}
-        | {name: _free(children) for name, children in e.children.items()}
-        | ({_TEXT: e.text} if e.text.strip() else {})
-        if e.children or e.attributes
-        else e.text
-        for e in elements
-    ]
+    values = [_free_value(element, empty_is_null=empty_is_null) for element in elements]
     return values if len(values) > 1 else values[0]
+
+
+def _free_value(element: _Element, *, empty_is_null: bool) -> Any:
+    if element.attributes.get(_NIL) in ("true", "1"):
+        return None
+    inside = {name: _free(parts, empty_is_null=empty_is_null) for name, parts in element.children.items()}
+    found = element.attribute_fields | inside
+    if not found:
+        return None if empty_is_null and not element.text else element.text
+    return found | ({_TEXT: element.text} if element.text.strip() else {})
+
+
+def _of_namespaces(attribute: str) -> bool:
+    return attribute == "xmlns" or attribute.startswith(("xmlns:", "xsi:"))
 
 
 def _value(element: _Element, kind: ColumnType, *, ignored: bool) -> Any:
@@ -110,8 +123,7 @@ def _value(element: _Element, kind: ColumnType, *, ignored: bool) -> Any:
         return element.fields(dict(kind.fields).get, ignored=ignored) or None
     if kind.name == "map":
         return element.fields(lambda _: kind.fields[1][1], ignored=ignored)
-    others = [name for name in element.attributes if name != _NIL]
-    if element.children or (others and not ignored):
+    if element.children or (element.attribute_fields and not ignored):
         return element.fields(lambda _: None, ignored=ignored)
     return element.text
 
@@ -125,6 +137,7 @@ class _Document:
         self._types = origins_of(sink.declaration).types()
         self._ignored = sink.declaration.unknown_columns == "ignore"
         self._rescues = sink.declaration.rescues
+        self._empty_is_null = "" in format.null_values
         # what the file is written in was decided before: it is UTF-8 by now
         parser = self._parser = expat.ParserCreate(encoding="utf-8")
         parser.XmlDeclHandler = self._declared
@@ -238,7 +251,8 @@ class _Document:
         try:
             found = element.fields(self._types.get, ignored=self._ignored)
             if self._rescues:
-                found |= {n: _free(e) for n, e in element.children.items() if n not in self._types}
+                unknown = {name: parts for name, parts in element.children.items() if name not in self._types}
+                found |= {name: _free(parts, empty_is_null=self._empty_is_null) for name, parts in unknown.items()}
         except _Misfit as misfit:
             self._rows.condemn(self._line, raw, str(misfit))
             return

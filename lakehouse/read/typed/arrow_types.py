@@ -1,8 +1,8 @@
 """Which types of a typed file become which declared types, and how: widening only, never a value changed. Pure.
 
 Types are Arrow's, as pyarrow shows a file's schema. What is not listed is refused, at every depth of a nested type; a
-value that does not survive (nanoseconds below a microsecond, a year above 9999, a time in a DST gap) is NULL in the SQL
-and so a reject. Fields of a struct are matched by name; one that the file lacks is NULL.
+value that does not survive (nanoseconds below a microsecond, a year above 9999, 24:00:00, a time in a DST gap) is NULL
+in the SQL and so a reject. Fields of a struct are matched by name; one that the file lacks is NULL.
 """
 
 from __future__ import annotations
@@ -37,11 +37,13 @@ _LISTS = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is
 
 @dataclass(frozen=True, slots=True)
 class TypedFile:
-    """What the types of one file are judged by: `uri` names it in errors."""
+    """What the types of one file are judged by: `uri` names it in errors, `entries` says that its maps come as lists of
+    entries."""
 
     uri: str
     rules: CastRules
     declaration: Declaration
+    entries: bool = False
 
 
 def arrow_cell(column: Column, source: str, kind: pa.DataType, file: TypedFile) -> Cell:
@@ -76,7 +78,7 @@ def _taken(declared: ColumnType, source: str, kind: Any, file: TypedFile, *, pat
         case "map" if types.is_map(kind):
             (_, key), (_, value) = declared.fields
             taken = taken_map(
-                f"map_entries({source})",
+                source if file.entries else f"map_entries({source})",
                 depth,
                 _taken(key, entry_key(depth), kind.key_type, file, path=f"{path}.key", depth=depth + 1),
                 _taken(value, entry_value(depth), kind.item_type, file, path=f"{path}.value", depth=depth + 1),
@@ -116,7 +118,7 @@ def _single(declared: ColumnType, source: str, kind: pa.DataType, rules: CastRul
     if types.is_time(kind):
         if declared.name != "time":
             return None
-        kept = f"({source}::TIME)::TIME_NS = {source}" if kind.unit == "ns" else "true"
+        kept = f"({source}::TIME)::TIME_NS = {source}" if kind.unit == "ns" else f"{source} < TIME '24:00:00'"
         return _kept(source, f"{source}::TIME", kept)
     if types.is_date(kind):
         return _kept(source, f"{source}::DATE", within_years(source, "DATE")) if declared.name == "date" else None
@@ -136,7 +138,8 @@ def _timestamp(declared: ColumnType, source: str, kind: pa.TimestampType[Any, An
     value = f"{source}::{sql}"
     kept = within_years(value, sql)
     if kind.unit == "ns":
-        kept = f"({value})::{nanos} = {source} AND {kept}"
+        # a time at the very end of nanoseconds is infinite, and that has none
+        kept = f"try_cast({value} AS {nanos}) = {source} AND {kept}"
     if declared.name == "timestamptz" and kind.tz is None:
         value = in_zone(value, timezone=rules.timezone, dst_overlap=rules.dst_overlap)
     elif declared.name != ("timestamp" if kind.tz is None else "timestamptz"):

@@ -16,7 +16,16 @@ from lakehouse.errors import LakehouseError, UnreadableObject
 from lakehouse.masking import shown_text
 from lakehouse.read.sink import BATCH_ROWS, Sink, transaction
 from lakehouse.read.typed.avro_blocks import Block, blocks, open_container
-from lakehouse.read.typed.avro_types import Converter, Schema, UnsupportedType, arrow_type, converter, without_logical
+from lakehouse.read.typed.avro_types import (
+    Converter,
+    Schema,
+    UnsupportedType,
+    arrow_type,
+    converter,
+    has_endless_array,
+    stored_type,
+    without_logical,
+)
 from lakehouse.read.typed.rows import Rows, add_rows, typed_columns
 
 
@@ -29,13 +38,17 @@ def read_avro(sink: Sink, path: Path) -> tuple[str, ...]:
         with _blamed(sink):
             container = open_container(binary, path)
             schema = expand_schema(container.schema)
+            endless = has_endless_array(schema)
+            plain = parse_schema(without_logical(container.schema))
         if not isinstance(schema, Mapping) or schema.get("type") not in ("record", "error"):
             raise UnreadableObject(f"the Avro file does not hold records: uri={sink.uri}")
+        if endless:
+            raise UnreadableObject(f"an array has items that take no bytes, so any number of them: uri={sink.uri}")
         fields = schema["fields"]
-        columns = typed_columns(sink, [field["name"] for field in fields], lambda at: _type(sink, fields[at]))
-        add_rows(
-            sink, columns, _rows(sink, blocks(binary, container), schema, [fields[at] for at in columns.positions])
-        )
+        names = [field["name"] for field in fields]
+        columns = typed_columns(sink, names, lambda at: _type(sink, fields[at]), entries=True)
+        taken = [_column(fields[at], rescued=at in columns.rescued) for at in columns.positions]
+        add_rows(sink, columns, _rows(sink, blocks(binary, container), plain, taken))
     return columns.missing
 
 
@@ -48,10 +61,8 @@ def _type(sink: Sink, field: Mapping[str, Any]) -> pa.DataType:
         ) from None
 
 
-def _rows(sink: Sink, found: Iterator[Block], schema: Schema, fields: Sequence[Mapping[str, Any]]) -> Iterator[Rows]:
-    columns = [_Column(field["name"], arrow_type(field["type"]), converter(field["type"])) for field in fields]
+def _rows(sink: Sink, found: Iterator[Block], plain: Schema, columns: Sequence[_Column]) -> Iterator[Rows]:
     with _blamed(sink):
-        plain = parse_schema(without_logical(schema))
         waiting: list[Mapping[str, Any]] = []
         for block in found:
             data = BytesIO(block.data)
@@ -77,6 +88,12 @@ class _Column(NamedTuple):
     def array(self, records: Sequence[Mapping[str, Any]]) -> pa.Array[Any]:
         values = [record[self.name] for record in records]
         return pa.array(map(self.convert, values) if self.convert else values, self.type)
+
+
+def _column(field: Mapping[str, Any], *, rescued: bool) -> _Column:
+    """What nobody declared is kept exactly or not at all: it makes no row a reject."""
+    kind = stored_type(arrow_type(field["type"]), exact=rescued)
+    return _Column(field["name"], kind, converter(field["type"], exact=rescued))
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,8 +16,9 @@ from lakehouse.errors import UnreadableObject
 from lakehouse.naming import quote_text
 from lakehouse.read.cells import Cell, Relation
 from lakehouse.read.local_file import scan_path
-from lakehouse.read.sink import Sink, transaction
-from lakehouse.read.typed.rows import broken, typed_columns
+from lakehouse.read.sink import BATCH_ROWS, Sink, transaction
+from lakehouse.read.typed.far_times import has_infinite, in_microseconds
+from lakehouse.read.typed.rows import Rows, TypedColumns, add_rows, broken, typed_columns
 
 _BROKEN = (ValueError, pa.ArrowException, OSError)
 _OURS = (duckdb.OutOfMemoryException, duckdb.InterruptException, duckdb.FatalException, duckdb.InternalException)
@@ -44,6 +45,11 @@ def read_parquet(sink: Sink, path: Path) -> tuple[str, ...]:
             _add(sink, relation, columns.cells, rows)
     except _OURS:
         raise
+    except duckdb.ConversionException:
+        # a timestamp that DuckDB cannot hold, be it in a column that nobody reads
+        sink.restart()
+        with transaction(sink.con):
+            _add_by_arrow(sink, path, columns, rows)
     except duckdb.Error as error:
         _judge(sink, path, error, schema)
     return columns.missing
@@ -64,6 +70,29 @@ def _add(sink: Sink, relation: Relation, cells: Mapping[str, Cell], expected: in
         raise UnreadableObject(f"rows differ from the footer: uri={sink.uri} read={rows} footer={expected}")
     if sink.flagged_lines(limit=1):
         sink.reject(relation, cells)
+
+
+def _add_by_arrow(sink: Sink, path: Path, columns: TypedColumns, expected: int) -> None:
+    rows = add_rows(sink, columns, _by_arrow(sink, path, columns))
+    if rows != expected:
+        raise UnreadableObject(f"rows differ from the footer: uri={sink.uri} read={rows} footer={expected}")
+
+
+def _by_arrow(sink: Sink, path: Path, columns: TypedColumns) -> Iterator[Rows]:
+    """The rows as pyarrow reads them, timestamps beyond microseconds as ones that no column takes."""
+    try:
+        with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
+            names = [file.schema_arrow.names[at] for at in columns.positions]
+            # a dot in a name would lead pyarrow into a struct
+            chosen = names if names and not any("." in name for name in names) else None
+            for batch in file.iter_batches(BATCH_ROWS, columns=chosen):
+                arrays = [in_microseconds(batch.column(name)) for name in names]
+                for at, name, array in zip(columns.positions, names, arrays, strict=True):
+                    if at in columns.rescued and has_infinite(array):
+                        raise UnreadableObject(f"a timestamp beyond microseconds: uri={sink.uri} column={name!r}")
+                yield Rows(batch.num_rows, arrays)
+    except _BROKEN as error:
+        raise broken(sink, "parquet", error) from None
 
 
 def _refuse_lost_nanoseconds(sink: Sink, path: Path, file: pq.ParquetFile, positions: Sequence[int]) -> None:

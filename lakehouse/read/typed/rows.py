@@ -41,10 +41,11 @@ class TypedColumns:
     """What is read of a file: the positions of its columns, which the cells take for columns `p<position>`.
 
     `raw` is SQL of a row's text, of which it has none: the declared columns as JSON, each value as DuckDB prints it.
-    `missing` are the declared columns that the file lacks.
+    `missing` are the declared columns that the file lacks. `rescued` are the positions of columns that nobody declared.
     """
 
     positions: tuple[int, ...]
+    rescued: frozenset[int]
     cells: Mapping[str, Cell]
     raw: str
     missing: tuple[str, ...]
@@ -61,8 +62,12 @@ def broken(sink: Sink, kind: str, error: Exception) -> UnreadableObject:
     return UnreadableObject(f"the {kind} file is broken: uri={sink.uri} reason={shown}")
 
 
-def typed_columns(sink: Sink, names: Sequence[str], type_at: Callable[[int], pa.DataType]) -> TypedColumns:
+def typed_columns(
+    sink: Sink, names: Sequence[str], type_at: Callable[[int], pa.DataType], *, entries: bool = False
+) -> TypedColumns:
     """Match the columns of a file with the declared ones; `type_at` gives the Arrow type of the one at a position.
+
+    `entries` says that the maps of declared columns come as lists of entries.
 
     Raises UnreadableObject if they are not the declared ones, or for a type of which something would be lost.
     """
@@ -72,7 +77,7 @@ def typed_columns(sink: Sink, names: Sequence[str], type_at: Callable[[int], pa.
     sources = _sources(sink, origins_of(declaration), roots)
     missing = missing_columns(sources, names=names, declaration=declaration, uri=sink.uri)
     columns = {column.name: column for column in declaration.columns}
-    file = TypedFile(sink.uri, sink.rules, declaration)
+    file = TypedFile(sink.uri, sink.rules, declaration, entries)
     cells = {name: arrow_cell(columns[name], source.sql, source.type, file) for name, source in sources.items()}
     if rescued:
         cells[RESCUED] = rescued_cell(columns[RESCUED], {n: _text(f"p{at}", type_at(at)) for n, at in rescued.items()})
@@ -81,7 +86,8 @@ def typed_columns(sink: Sink, names: Sequence[str], type_at: Callable[[int], pa.
         for name, source in sources.items()
     ]
     raw = f"to_json(struct_pack({', '.join(texts)}))::VARCHAR" if texts else "NULL"
-    return TypedColumns(tuple(sorted({*found.values(), *rescued.values()})), cells, raw, missing)
+    positions = tuple(sorted({*found.values(), *rescued.values()}))
+    return TypedColumns(positions, frozenset(rescued.values()), cells, raw, missing)
 
 
 def _raw(source: str, path: Path, declaration: Declaration) -> str:

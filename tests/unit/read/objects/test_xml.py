@@ -94,9 +94,17 @@ def test_nil_is_no_value(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("record", "column", "reason"),
     [
-        (b"<r><id>1</id><id>2</id></r>", "id", "id: a JSON array where a single value is declared"),
-        (b"<r><id><x>1</x></id></r>", "id", "id: a JSON object where a single value is declared"),
-        (b'<r><id a="1">1</id></r>', "id", "id: a JSON object where a single value is declared"),
+        (b"<r><id>1</id><id>2</id></r>", "id", "id: repeated elements where a single value is declared"),
+        (
+            b"<r><id><x>1</x></id></r>",
+            "id",
+            "id: an element with children or attributes where a single value is declared",
+        ),
+        (
+            b'<r><id a="1">1</id></r>',
+            "id",
+            "id: an element with children or attributes where a single value is declared",
+        ),
         (b"<r>text<id>1</id></r>", None, "text between elements"),
     ],
 )
@@ -169,3 +177,42 @@ def test_elements_that_are_too_deep_to_rescue_are_rejects(stage: Stage) -> None:
 def test_another_encoding_without_a_byte_order_mark_is_refused(stage: Stage, encoding: str) -> None:
     with pytest.raises(UnreadableObject, match="declare its encoding"):
         stage("<all><r><id>1</id></r></all>".encode(encoding))
+
+
+def test_what_a_record_says_of_namespaces_is_no_field(stage: Stage) -> None:
+    data = (
+        b'<all><r xmlns="urn:a" xmlns:b="urn:b" xsi:type="b:t" no="7"><id xsi:type="xs:int">1</id>'
+        b'<m xmlns="urn:c"><k xsi:type="x">1</k></m><p xsi:type="t"><a>1</a></p></r></all>'
+    )
+    columns = {"id": "int", "m": "map<string, int>", "p": "struct<a: int>"}
+    named = {**columns, "no": {"type": "int", "from": "_no"}}
+    assert stage(data, named).rows == [(1, {"k": 1}, {"a": 1}, 7)]
+    assert stage(data, columns, unknown_columns="rescue").rows == [(1, {"k": 1}, {"a": 1}, {"_no": "7"})]
+
+
+@pytest.mark.parametrize(
+    ("nulls", "kept"),
+    [
+        ([""], {"o": '{"a": null, "_VALUE": "z"}'}),
+        ([], {"e": "", "f": "", "o": '{"a": "", "_VALUE": "z"}'}),
+    ],
+)
+def test_an_empty_element_is_no_value_where_it_is_rescued_too(
+    stage: Stage, nulls: list[str], kept: dict[str, str]
+) -> None:
+    data = b'<all><r><id>1</id><e/><f></f><n xsi:nil="true"/><o><a/>z</o></r></all>'
+    result = stage(data, {"id": "int"}, unknown_columns="rescue", format={"null_values": nulls})
+    assert result.rows == [(1, kept)]
+
+
+@pytest.mark.parametrize(
+    ("declared_as", "inside", "reason"),
+    [
+        ("struct<a: int>", b"<v/><v/>", "v: repeated elements where an element with children is declared at v"),
+        ("list<list<int>>", b"<v>1</v>", "v: a text where a list is declared at v.element"),
+        ({"type": "int", "from": "v.a"}, b"<v/><v/>", "v: repeated elements at v where an element with children"),
+    ],
+)
+def test_reasons_speak_of_elements(stage: Stage, declared_as: Any, inside: bytes, reason: str) -> None:
+    result = stage(b"<all><r><id>1</id>" + inside + b"</r></all>", {"id": "int", "v": declared_as})
+    assert [found[: len(reason)] for _, _, found, _ in result.rejects] == [reason]

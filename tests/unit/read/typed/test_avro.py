@@ -232,3 +232,100 @@ def test_a_block_that_is_not_what_it_says_is_refused(stage: Stage, damage: str) 
             data = bytearray(bytes(data).replace(b"snappy", b"lz4__5"))
     with pytest.raises(UnreadableObject, match="the Avro file is broken"):
         stage(bytes(data), {"id": "long"})
+
+
+BEYOND = 2**62
+OFF_BY_MORE_THAN_A_DAY = 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared_as", "values"),
+    [
+        (logical("int", "time-millis"), "time", [-7, OFF_BY_MORE_THAN_A_DAY, 2**31 - 1]),
+        (logical("long", "time-micros"), "time", [-7, OFF_BY_MORE_THAN_A_DAY * 1000, BEYOND, -BEYOND]),
+        (logical("long", "timestamp-millis"), "timestamptz", [BEYOND, -BEYOND]),
+        (logical("long", "timestamp-micros"), "timestamptz", [BEYOND, -BEYOND]),
+        (logical("long", "local-timestamp-millis"), "timestamp", [BEYOND, -BEYOND]),
+    ],
+)
+def test_times_beyond_what_a_column_holds_are_rejects(
+    stage: Stage, kind: Any, declared_as: str, values: Sequence[int]
+) -> None:
+    nested = {"type": "record", "name": "p", "fields": [{"name": "a", "type": {"type": "array", "items": kind}}]}
+    in_map = {"type": "map", "values": ["null", kind]}
+    for written_as, wrap, column, what in [
+        (kind, lambda value: value, declared_as, "the value does"),
+        (nested, lambda value: {"a": [0, value]}, f"struct<a: list<{declared_as}>>", "a value in it does"),
+        (in_map, lambda value: {"k": value}, f"map<string, {declared_as}>", "a value in it does"),
+    ]:
+        data = one(written_as, wrap(0), *(wrap(value) for value in values), wrap(1))
+        columns = {"id": "long", "v": column}
+        result = stage(data, columns)
+        assert [row[0] for row in result.rows] == [0, len(values) + 1]
+        assert {(name, reason[: len(what) + 3]) for _, name, reason, _ in result.rejects} == {("v", f"v: {what}")}
+        # undeclared, such a time has no text that says it
+        if "timestamp-micros" not in str(kind):
+            with pytest.raises(UnreadableObject):
+                stage(data, {"id": "long"}, unknown_columns="rescue")
+
+
+EMPTY = {"type": "record", "name": "nothing", "fields": [{"name": "n", "type": "null"}]}
+ITSELF = {"type": "record", "name": "node", "fields": [{"name": "next", "type": {"type": "array", "items": "node"}}]}
+ENDLESS = {
+    "type": "record",
+    "name": "node",
+    "fields": [
+        {"name": "next", "type": ["null", "node"]},
+        {"name": "none", "type": {"type": "array", "items": {"type": "fixed", "name": "f", "size": 0}}},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ({"type": "array", "items": "null"}, [None]),
+        ({"type": "array", "items": {"type": "null"}}, [None]),
+        ({"type": "map", "values": ["null", {"type": "array", "items": EMPTY}]}, {"k": [{"n": None}]}),
+        (ENDLESS, {"next": None, "none": [b""]}),
+    ],
+)
+def test_an_array_whose_items_take_no_bytes_refuses_the_file(stage: Stage, kind: Any, value: Any) -> None:
+    with pytest.raises(UnreadableObject, match="an array has items that take no bytes"):
+        stage(one(kind, value), {"id": "long"}, unknown_columns="ignore")
+
+
+def test_other_arrays_end_with_their_bytes(stage: Stage) -> None:
+    for kind, value in [
+        (ITSELF, {"next": [{"next": []}]}),
+        ({"type": "array", "items": ["null"]}, [None]),
+        (EMPTY, {}),
+    ]:
+        assert stage(one(kind, value), {"id": "long"}, unknown_columns="ignore").rows == [(0,)]
+
+
+def test_a_key_that_stands_twice_in_a_map_is_a_reject(stage: Stage) -> None:
+    record = {"type": "record", "name": "p", "fields": [{"name": "x", "type": logical("int", "time-millis")}]}
+    kind = {"type": "map", "values": {"type": "map", "values": record}}
+    values = [{"a": {"k": {"x": 1000}, "l": {"x": 2000}}}, {"a": {"k": {"x": 1000}, "m": {"x": 2000}}}, {}]
+    data = one(kind, *values).replace(b"\x02m", b"\x02k")
+    columns = {"id": "long", "v": "map<string, map<string, struct<x: time>>>"}
+    result = stage(data, columns)
+    assert result.rows == [(0, {"a": {"k": {"x": time(0, 0, 1)}, "l": {"x": time(0, 0, 2)}}}), (2, {})]
+    assert [(line, column) for line, column, *_ in result.rejects] == [(2, "v")]
+    with pytest.raises(UnreadableObject, match="duplicate key"):
+        stage(data, {"id": "long"}, unknown_columns="rescue")
+    rescued = stage(one({"type": "map", "values": "int"}, {"k": 1}), {"id": "long"}, unknown_columns="rescue")
+    assert rescued.rows == [(0, {"v": '{"k":1}'})]
+
+
+def test_a_type_may_stand_in_several_places(stage: Stage) -> None:
+    point = {"type": "record", "name": "point", "namespace": "a.b", "fields": [{"name": "x", "type": "int"}]}
+    maps = {"type": "map", "values": "a.b.point"}
+    data = written({"id": point, "v": maps, "w": maps}, [{"id": {"x": 1}, "v": {"k": {"x": 2}}, "w": {}}])
+    columns = {
+        "id": {"type": "int", "from": "id.x"},
+        "v": "map<string, struct<x: int>>",
+        "w": "map<string, struct<x: int>>",
+    }
+    assert stage(data, columns).rows == [(1, {"k": {"x": 2}}, {})]

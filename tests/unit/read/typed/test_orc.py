@@ -134,3 +134,20 @@ def test_a_damaged_decimal_type_refuses_the_file(stage: Stage, tmp_path: Path) -
 def test_a_file_without_a_footer_is_refused(stage: Stage, data: bytes) -> None:
     with pytest.raises(UnreadableObject):
         stage(data)
+
+
+def test_the_end_of_nanoseconds_is_a_reject(stage: Stage) -> None:
+    for kind, declared_as, wrap in [
+        (pa.timestamp("ns"), "timestamp", lambda value: value),
+        (pa.list_(pa.timestamp("ns")), "list<timestamp>", lambda value: [value]),
+    ]:
+        result = stage(one(kind, wrap(0), wrap(2**63 - 1)), {"id": "long", "v": declared_as})
+        assert [row[0] for row in result.rows] == [0]
+        assert [(line, column) for line, column, *_ in result.rejects] == [(2, "v")]
+
+
+def test_a_key_that_stands_twice_in_a_map_refuses_the_file(stage: Stage) -> None:
+    table = one(pa.map_(pa.string(), pa.int32()), [("a", 1), ("a", 2)])
+    for columns, unknown in [({"id": "long", "v": "map<string, int>"}, "reject"), ({"id": "long"}, "rescue")]:
+        with pytest.raises(UnreadableObject, match="duplicate key"):
+            stage(table, columns, unknown_columns=unknown)

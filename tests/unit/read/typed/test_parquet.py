@@ -317,3 +317,67 @@ def test_old_int96_timestamps_inside_nested_values(stage: Stage) -> None:
     table = pa.table({"id": [0], "v": pa.StructArray.from_arrays([lost], names=["m"])})
     with pytest.raises(UnreadableObject, match=r"below a microsecond.*column='v'"):
         stage(table, columns, write=old)
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared_as", "value"),
+    [
+        (pa.timestamp("ms"), "timestamp", 2**62),
+        (pa.timestamp("s", "UTC"), "timestamptz", 2**53),
+        (pa.list_(pa.timestamp("ms")), "list<timestamp>", [0, 2**62]),
+        (pa.struct([("a", pa.timestamp("ms", "UTC"))]), "struct<a: timestamptz>", {"a": -(2**62)}),
+        (
+            pa.list_(pa.struct([("a", pa.list_(pa.timestamp("ms")))])),
+            "list<struct<a: list<timestamp>>>",
+            [None, {"a": None}, {"a": [2**62]}],
+        ),
+    ],
+)
+@pytest.mark.parametrize("statistics", [True, False])
+def test_a_timestamp_beyond_microseconds_is_a_reject(
+    stage: Stage, kind: pa.DataType, declared_as: str, value: Any, statistics: bool
+) -> None:
+    table = one(kind, None, value, None)
+    write = {"write_statistics": statistics}
+    result = stage(table, {"id": "long", "v": declared_as}, write=write)
+    assert (result.rows, result.lines) == ([(0, None), (2, None)], [1, 3])
+    assert [(line, column) for line, column, *_ in result.rejects] == [(2, "v")]
+    assert "does not fit a" in result.rejects[0][2]
+    # one that nobody declared has no text that says it
+    with pytest.raises(UnreadableObject, match=r"a timestamp beyond microseconds: .*column='v'"):
+        stage(table, {"id": "long"}, unknown_columns="rescue", write=write)
+    assert stage(table, {"id": "long"}, unknown_columns="ignore", write=write).rows == [(0,), (1,), (2,)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared_as", "value"),
+    [
+        (pa.map_(pa.string(), pa.timestamp("ms")), "map<string, timestamp>", [("k", 2**62)]),
+        (pa.time64("us"), "time", -7),
+    ],
+)
+def test_other_times_that_duckdb_cannot_hold_refuse_the_file(
+    stage: Stage, kind: pa.DataType, declared_as: str, value: Any
+) -> None:
+    table = one(kind, None, value)
+    for columns, unknown in (({"id": "long", "v": declared_as}, "reject"), ({"id": "long"}, "rescue")):
+        with pytest.raises(UnreadableObject):
+            stage(table, columns, unknown_columns=unknown)
+
+
+def test_a_precision_that_no_decimal_has_is_the_files_fault(stage: Stage, tmp_path: Path) -> None:
+    path = tmp_path / "decimal"
+    pq.write_table(one(pa.decimal128(12, 2), Decimal("1.10")), path, store_schema=False)
+    # DuckDB calls it an error of the disk
+    damaged = path.read_bytes().replace(b"\x15\x04\x15\x18,", b"\x15\x04\x15\x6b,")
+    assert damaged != path.read_bytes()
+    with pytest.raises(UnreadableObject, match=r"the parquet file is broken: .*invalid decimal precision"):
+        stage(damaged, {"id": "long", "v": "decimal(12,2)"})
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_the_end_of_nanoseconds_is_a_reject(stage: Stage, zone: str | None) -> None:
+    columns = {"id": "long", "v": "timestamptz" if zone else "timestamp"}
+    result = stage(one(pa.timestamp("ns", zone), 0, 2**63 - 1, -(2**63) + 1), columns)
+    assert [row[0] for row in result.rows] == [0]
+    assert [(line, column) for line, column, *_ in result.rejects] == [(2, "v"), (3, "v")]
