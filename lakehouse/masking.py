@@ -38,12 +38,12 @@ class Part:
 
 def hides(declaration: Declaration) -> bool:
     """Whether the table has columns whose values are not shown."""
-    return any(column.pii for column in declaration.columns)
+    return bool(declaration.hidden_columns)
 
 
 def hidden_columns(declaration: Declaration) -> tuple[str, ...]:
     """Their names."""
-    return tuple(column.name for column in declaration.columns if column.pii)
+    return declaration.hidden_columns
 
 
 def record_parts(declaration: Declaration) -> Part:

@@ -133,7 +133,8 @@ def stage_object(
     Raises UnreadableObject if it cannot be read as declared; nothing of it stays then.
     """
     format = declaration.source.format
-    sink = _open(con, ends_of(path), item=item, declaration=declaration)
+    refuse_foreign(*ends_of(path), uri=item.object.uri, format_name=format.type)
+    sink = Sink(con, item=item, declaration=declaration, rules=rules_of(format, CastRules()))
     with _blamed(item, declaration):
         match format:
             case CsvFormat():
@@ -202,9 +203,12 @@ def _stage_together(
     results: dict[str, StagedObject | UnreadableObject] = {}
     small: list[SmallFile] = []
     heads: list[Head] = []
+    format = declaration.source.format
+    rules = rules_of(format, CastRules())
     for item, data in objects:
         try:
-            sink = _open(con, (data[:HEAD], data[-TAIL:]), item=item, declaration=declaration)
+            refuse_foreign(data[:HEAD], data[-TAIL:], uri=item.object.uri, format_name=format.type)
+            sink = Sink(con, item=item, declaration=declaration, rules=rules)
         except UnreadableObject as error:
             results[item.object.uri] = error
             continue
@@ -215,11 +219,3 @@ def _stage_together(
         rows = RowCounts(read=grouped.records, rejected=grouped.rejected, staged=staged)
         results[grouped.file.sink.uri] = StagedObject(rows, grouped.file.head.missing)
     return results
-
-
-def _open(
-    con: duckdb.DuckDBPyConnection, ends: tuple[bytes, bytes], *, item: ObjectDecision, declaration: Declaration
-) -> Sink:
-    format = declaration.source.format
-    refuse_foreign(*ends, uri=item.object.uri, format_name=format.type)
-    return Sink(con, item=item, declaration=declaration, rules=rules_of(format, CastRules()))

@@ -240,6 +240,11 @@ class Declaration(Values):
         """True for a required column, and for one of a key that rows are found by: no row of the table lacks it."""
         return column.required or (column.name in self.key and self.write != "append")
 
+    @cached_property
+    def hidden_columns(self) -> tuple[str, ...]:
+        """The columns whose values are not shown."""
+        return tuple(column.name for column in self.columns if column.pii)
+
     @property
     def keyed(self) -> bool:
         """Whether the whole table holds one row for each key."""

@@ -37,15 +37,15 @@ def fetch_all(
     """
     folder.mkdir(parents=True, exist_ok=True)
     pool = ThreadPoolExecutor(ahead, thread_name_prefix="fetch")
-    waiting: deque[tuple[LandingObject, Path, Future[Path | bytes | FetchError]]] = deque()
-    rest = iter([(obj, folder / f"object-{index:06d}") for index, obj in enumerate(objects)])
+    waiting: deque[tuple[LandingObject, Path | None, Future[Path | bytes | FetchError]]] = deque()
+    rest = ((o, None if o.size <= small else folder / f"object-{index:06d}") for index, o in enumerate(objects))
     unavailable, most, waiting_bytes = 0, ahead, 0
     try:
         while True:
             while len(waiting) < ahead or (len(waiting) < most and waiting_bytes < WAITING_BYTES):
                 if (following := next(rest, None)) is None:
                     break
-                waiting.append((*following, pool.submit(_fetch, storage, *following, small)))
+                waiting.append((*following, pool.submit(_fetch, storage, *following)))
                 waiting_bytes += following[0].size
             if not waiting:
                 return
@@ -59,21 +59,23 @@ def fetch_all(
             try:
                 yield obj, copy
             finally:
-                if obj.size > small:
+                if path is not None:
                     path.unlink(missing_ok=True)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
         for _, path, _ in waiting:
-            path.unlink(missing_ok=True)
+            if path is not None:
+                path.unlink(missing_ok=True)
 
 
-def _fetch(storage: Storage, obj: LandingObject, path: Path, small: int) -> Path | bytes | FetchError:
+def _fetch(storage: Storage, obj: LandingObject, path: Path | None) -> Path | bytes | FetchError:
     try:
-        if obj.size <= small:
+        if path is None:
             return storage.fetch_bytes(obj)
         with spilling(path.parent):
             storage.fetch(obj, path)
     except _FETCH_ERRORS as error:
-        path.unlink(missing_ok=True)
+        if path is not None:
+            path.unlink(missing_ok=True)
         return error
     return path

@@ -129,8 +129,6 @@ class Sink:
         self._inserted = self._deleted = self._rejected = 0
         self._hides = hides(declaration)
         self._masker: Masker = lambda _: None
-        # a folder's value is written by a program: the formats of the file's people are not for it
-        self._path_rules = replace(rules, date_format=None, timestamp_format=None, decimal=".", thousands=None)
         self.path_cells = {column.name: self._path_cell(column) for column in declaration.columns if column.from_path}
 
     @property
@@ -270,7 +268,9 @@ class Sink:
         text = path_value(column.from_path, uri=self.uri, landing_date=self.landing_date)
         if text is None:
             return Cell(column, f"NULL::{column.type.sql}")
-        value = cast(column.type, quote_text(text), self._path_rules)
+        # a folder's value is written by a program: the formats of the file's people are not for it
+        rules = replace(self.rules, date_format=None, timestamp_format=None, decimal=".", thousands=None)
+        value = cast(column.type, quote_text(text), rules)
         (row,) = self.con.execute(f"SELECT ({value}) IS NULL").fetchall()
         if row[0]:
             raise UnreadableObject(

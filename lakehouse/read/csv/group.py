@@ -61,21 +61,17 @@ class Head:
 @dataclass(frozen=True, slots=True)
 class SmallFile:
     """A file of which nothing is known against reading it with others: `data` are its data records, each line with its
-    line end."""
+    line end; `lines` counts them, which are records where no quoted field spans lines."""
 
     sink: Sink
     head: Head
     data: bytes
+    lines: int
 
     @property
     def file(self) -> CsvFile:
         """How the file is read; its path is gone."""
         return self.head.file
-
-    @property
-    def lines(self) -> int:
-        """The lines of the data, which are its records where no quoted field spans lines."""
-        return self.data.count(b"\n")
 
     @property
     def alike(self) -> tuple[object, ...]:
@@ -114,7 +110,7 @@ def look(sink: Sink, whole: bytes, heads: list[Head], folder: Path) -> SmallFile
         return None
     if not data.endswith(b"\n"):
         data += b"\r\n" if b"\r\n" in whole else b"\n"
-    return SmallFile(sink, head, data)
+    return SmallFile(sink, head, data, data.count(b"\n"))
 
 
 def _read_head(sink: Sink, path: Path, whole: bytes, begin: int) -> Head | None:
