@@ -22,10 +22,9 @@ from lakehouse.operator_change import (
     Decided,
     Operator,
     change_id,
-    lease_of,
+    decide,
     publish_decided,
     stand_now,
-    until_published,
 )
 from lakehouse.position import Position, any_position
 from lakehouse.reconcile import UNDATED, day_text
@@ -85,12 +84,7 @@ def adopt(
     where an earlier bookmark was lost, Conflict if others always commit first.
     """
     request = _Request(declaration, services, operator, dry_run, remove_doubles)
-    if dry_run:
-        found = _once(request)
-        assert found is not None
-        return found
-    with lease_of(declaration, operator, services, step=ADOPT):
-        return until_published(declaration, lambda: _once(request))
+    return decide(declaration, operator, services, ADOPT, lambda: _once(request), dry_run=dry_run)
 
 
 def _once(request: _Request) -> Adoption | None:

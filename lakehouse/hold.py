@@ -9,19 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakehouse.batch.matching import create_target
 from lakehouse.bookmark import HOLD, UNHOLD
-from lakehouse.catalog import translated
-from lakehouse.iceberg import live_files
 from lakehouse.model import Hold, State
 from lakehouse.operator_change import (
     Decided,
     Operator,
     change_id,
-    lease_of,
+    decide,
     publish_decided,
     stand_now,
-    until_published,
+    with_table,
 )
 from lakehouse.position import Position, find_position
 from lakehouse.services import Services
@@ -66,12 +63,7 @@ def _change(
         position = find_position(declaration, services)
         return _publish(declaration, position, operator, services, kind, dry_run=dry_run)
 
-    if dry_run:
-        found = once()
-        assert found is not None
-        return found
-    with lease_of(declaration, operator, services, step=kind):
-        return until_published(declaration, once)
+    return decide(declaration, operator, services, kind, once, dry_run=dry_run)
 
 
 def _publish(
@@ -87,11 +79,7 @@ def _publish(
         return HoldChange(
             declaration.table, declaration.context, kind, State.NOTHING_TO_DO, dry_run, bookmark.version, snapshot, held
         )
-    if position.target.table is None:
-        position = Position(create_target(declaration, services), bookmark, position.fit)
-    assert position.target.table is not None
-    with translated(f"table={declaration.table}"):
-        live = live_files(position.target.table, position.target.main)
+    position, live = with_table(declaration, position, services)
     decided = Decided(
         kind=kind,
         batch_id=change_id(declaration, position, kind),

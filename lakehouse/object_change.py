@@ -7,18 +7,15 @@ published as every operator's change (`lakehouse.operator_change`) and carried o
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from lakehouse.batch.matching import create_target
 from lakehouse.bookmark import RELEASE, RELOAD, REPLAY, RULINGS, SKIP, first_seen
-from lakehouse.catalog import translated
 from lakehouse.errors import UsageError
 from lakehouse.graves import remembered_since
-from lakehouse.iceberg import live_files
 from lakehouse.landing import discover
 from lakehouse.model import (
     Bookmark,
@@ -34,10 +31,10 @@ from lakehouse.operator_change import (
     Decided,
     Operator,
     change_id,
-    lease_of,
+    decide,
     publish_decided,
     stand_now,
-    until_published,
+    with_table,
 )
 from lakehouse.placement import landing_date
 from lakehouse.plan import decide_objects
@@ -120,24 +117,6 @@ def change_object(
     return decide(declaration, operator, services, kind, once, dry_run=dry_run)
 
 
-def decide(
-    declaration: Declaration,
-    operator: Operator,
-    services: Services,
-    kind: str,
-    once: Callable[[], ObjectChange | None],
-    *,
-    dry_run: bool,
-) -> ObjectChange:
-    """Make a change under the table's lease, again if others commit first; a dry run needs no lease."""
-    if dry_run:
-        found = once()
-        assert found is not None
-        return found
-    with lease_of(declaration, operator, services, step=kind):
-        return until_published(declaration, once)
-
-
 def publish_proposal(
     declaration: Declaration,
     position: Position,
@@ -177,11 +156,7 @@ def publish_proposal(
     )
     if dry_run or not outcomes:
         return told
-    if position.target.table is None:
-        position = replace(position, target=create_target(declaration, services))
-    assert position.target.table is not None
-    with translated(f"table={declaration.table}"):
-        live = live_files(position.target.table, position.target.main)
+    position, live = with_table(declaration, position, services)
     decided = Decided(
         kind=proposal.kind,
         batch_id=change_id(declaration, position, proposal.kind, outcomes),

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, TypeVar
 from pyiceberg.manifest import DataFile
 
 from lakehouse import naming
+from lakehouse.batch.matching import create_target
 from lakehouse.bookmark import HOLD, UNHOLD, checkpoint_after, needs_checkpoint, next_chain
+from lakehouse.catalog import translated
 from lakehouse.errors import Conflict, LakehouseError
 from lakehouse.evolve import SchemaChange
-from lakehouse.iceberg import LiveFiles
+from lakehouse.iceberg import LiveFiles, live_files
 from lakehouse.lease import Lease, acquire
 from lakehouse.lease_record import LeaseHolder
 from lakehouse.ledger import standing_of, sync
@@ -149,6 +151,33 @@ def until_published(declaration: Declaration, once: Callable[[], _Report | None]
         f"table {declaration.table}: others committed first {MOST_TRIES} times in a row; nothing was changed",
         next="run the same command again",
     )
+
+
+def decide(
+    declaration: Declaration,
+    operator: Operator,
+    services: Services,
+    kind: str,
+    once: Callable[[], _Report | None],
+    *,
+    dry_run: bool,
+) -> _Report:
+    """Make a change under the table's lease, again if others commit first; a dry run needs no lease."""
+    if dry_run:
+        found = once()
+        assert found is not None
+        return found
+    with lease_of(declaration, operator, services, step=kind):
+        return until_published(declaration, once)
+
+
+def with_table(declaration: Declaration, position: Position, services: Services) -> tuple[Position, LiveFiles]:
+    """The position with a table, which an operator's first change makes, and the files of its `main`."""
+    if position.target.table is None:
+        position = replace(position, target=create_target(declaration, services))
+    assert position.target.table is not None
+    with translated(f"table={declaration.table}"):
+        return position, live_files(position.target.table, position.target.main)
 
 
 def stand_now(declaration: Declaration, services: Services) -> Standing:

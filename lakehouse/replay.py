@@ -18,12 +18,11 @@ from lakehouse.model import Decision, ObjectDecision, Receipt, Window
 from lakehouse.object_change import (
     ObjectChange,
     Proposal,
-    decide,
     forgotten_deletes,
     list_source,
     publish_proposal,
 )
-from lakehouse.operator_change import Operator
+from lakehouse.operator_change import Operator, decide
 from lakehouse.placement import landing_date
 from lakehouse.plan import decide_objects
 from lakehouse.position import Position, find_position
