@@ -14,15 +14,13 @@ from lakehouse import naming
 from lakehouse.audit import open_attempts
 from lakehouse.bookmark import LOAD
 from lakehouse.errors import UsageError
-from lakehouse.landing import discover
 from lakehouse.model import Decision, Manifest, ObjectOutcome, Window
-from lakehouse.object_change import near_names
+from lakehouse.object_change import list_source, near_names
 from lakehouse.placement import landing_date
 from lakehouse.plan import decide_objects
 from lakehouse.position import Position, find_position
 from lakehouse.services import Services
 from lakehouse.state import walk
-from lakehouse.storage import open_storage, split_uri
 from lakehouse.target import summary
 
 if TYPE_CHECKING:
@@ -90,8 +88,7 @@ def explain_object(declaration: Declaration, uri: str, services: Services) -> Ex
     """
     position = find_position(declaration, services)
     day = landing_date(uri, source=declaration.source)
-    root, _ = split_uri(declaration.source.uri)
-    listing = discover(open_storage(root, services.env), declaration.source, Window(day, day))
+    listing = list_source(declaration, services, Window(day, day))
     decided = decide_objects(
         [uri], declaration=declaration, bookmark=position.bookmark, listing=listing, now=services.now()
     ).get(uri)

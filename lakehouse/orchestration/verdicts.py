@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 import dagster as dg
 
 from lakehouse.arrivals import arrival, distribution, late_days
+from lakehouse.completeness import DONE
 from lakehouse.model import Decision, Equation, GateResult, ObjectDecision, Plan
 from lakehouse.orchestration.metadata import SNAPSHOT_ID, Metadata, equations_table, gates_value, markdown_table
 from lakehouse.reconcile import KEYS_DISTINCT, KEYS_DISTINCT_BY_DATE, KEYS_NOT_NULL
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 KEY_EQUATIONS = (KEYS_DISTINCT, KEYS_DISTINCT_BY_DATE, KEYS_NOT_NULL)
 """The equations of a recount that are about keys."""
 
-_DONE = (Decision.CONSUMED, Decision.IGNORED, Decision.SKIPPED)
 _DATA = (Decision.PLANNED, Decision.CONSUMED, Decision.DEFERRED, Decision.QUARANTINED, Decision.SKIPPED)
 _MISS_RATE = 0.001
 _MOST_NAMED = 20
@@ -79,7 +79,7 @@ def complete_verdict(plan: Plan) -> Verdict:
     counts = Counter(d.decision for d in inside)
     done = counts[Decision.CONSUMED] + counts[Decision.IGNORED]
     skipped = [d for d in inside if d.decision is Decision.SKIPPED]
-    left = [d for d in inside if d.decision not in _DONE]
+    left = [d for d in inside if d.decision not in DONE]
     metadata: Metadata = {
         "listed": dg.MetadataValue.int(len(inside)),
         "consumed_or_ignored": dg.MetadataValue.int(done),
