@@ -21,6 +21,7 @@ from lakehouse.model import DateCounts, RowCounts, State
 from lakehouse.operator_change import (
     Decided,
     Operator,
+    acting,
     change_id,
     decide,
     publish_decided,
@@ -77,13 +78,13 @@ def adopt(
     dry_run: bool = False,
     remove_doubles: bool = False,
 ) -> Adoption:
-    """Check the table and take it over; a dry run only checks and tells.
+    """Check the table and take it over, under the bookmark of the first source; a dry run only checks and tells.
 
     `remove_doubles` takes out all but the newest row of every key in the same commit. Raises UsageError where there is
     no table, DeclarationError or NotAvailable where it does not fit, TargetDamaged for NULL and doubled keys, Detached
     where an earlier bookmark was lost, Conflict if others always commit first.
     """
-    request = _Request(declaration, services, operator, dry_run, remove_doubles)
+    request = _Request(acting(declaration, services), services, operator, dry_run, remove_doubles)
     return decide(declaration, operator, services, ADOPT, lambda: _once(request), dry_run=dry_run)
 
 
@@ -99,6 +100,12 @@ def _once(request: _Request) -> Adoption | None:
         )
     if position.bookmark.version:
         return _ours_already(request, position)
+    if position.others:
+        raise UsageError(
+            f"table {declaration.table} is loaded under bookmark {', '.join(position.others)} already: its rows are "
+            "accounted for; nothing was changed",
+            next=f"lakehouse plan {declaration.table}   # says how the source goes on",
+        )
     batch_id = change_id(declaration, position, ADOPT)
     table = with_schema(position.target.table, position.fit.change)
     with translated(f"table={declaration.table}"):

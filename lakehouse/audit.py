@@ -127,7 +127,7 @@ def _state(declaration: Declaration, position: Position, services: Services) -> 
         holder = lease.holder
         detail = f"running: host={holder.process.host} pid={holder.process.pid} step={holder.step} run={holder.run_id}"
         return "running", detail, ""
-    if (hold := position.bookmark.held) is not None:
+    if (hold := position.held) is not None:
         return "held", hold.text, f"lakehouse release {declaration.table} --reason TEXT"
     open_attempt = next(open_attempts(declaration, position, services), None)
     if open_attempt is not None:

@@ -65,6 +65,7 @@ def fold(bookmark: Bookmark, manifests: Iterable[tuple[Manifest, Reference]]) ->
     known = _Known.of(bookmark)
     version, head, chain = bookmark.version, bookmark.head, bookmark.chain
     graves, settled, held = bookmark.graves, bookmark.settled_date, bookmark.held
+    source_uri = bookmark.source_uri
     for manifest, reference in manifests:
         if manifest.bookmark_version != version + 1:
             raise DataError(
@@ -75,6 +76,7 @@ def fold(bookmark: Bookmark, manifests: Iterable[tuple[Manifest, Reference]]) ->
         version, head = manifest.bookmark_version, reference
         chain = chain_after(manifest, reference)
         graves, settled, held = manifest.graves, manifest.settled_date, manifest.held
+        source_uri = manifest.source_uri
     return Bookmark(
         version=version,
         head=head,
@@ -85,6 +87,7 @@ def fold(bookmark: Bookmark, manifests: Iterable[tuple[Manifest, Reference]]) ->
         held=held,
         rulings=known.rulings,
         paused=known.paused,
+        source_uri=source_uri,
     )
 
 

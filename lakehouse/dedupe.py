@@ -27,6 +27,7 @@ from lakehouse.naming import IS_DELETE, quote_name
 from lakehouse.operator_change import (
     Decided,
     Operator,
+    acting,
     change_id,
     lease_of,
     publish_decided,
@@ -83,6 +84,7 @@ def dedupe(declaration: Declaration, services: Services, operator: Operator, *, 
     """
     if not declaration.keyed:
         raise UsageError(f"table {declaration.table}: in the mode write: {declaration.write} keys may repeat")
+    declaration = acting(declaration, services)
     if dry_run:
         with census_session(services, DEDUPE) as (con, _):
             position, _, census = _survey(con, declaration, services)

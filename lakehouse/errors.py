@@ -12,6 +12,7 @@
     ├── UsageError             exit 2   change the command, the declaration or the environment
     │   ├── DeclarationError            a declaration is wrong: file:line:column: field
     │   ├── ConfigurationError          credentials, bucket, catalog, environment
+    │   ├── Unaccepted                  a source without a bookmark would re-read history: rename, or accept it
     │   └── NotAvailable                a feature that does not exist yet
     ├── RetryLater             exit 3   run the same command again, nothing was changed
     │   ├── Unavailable                 a service does not answer
@@ -87,6 +88,11 @@ class DeclarationError(UsageError):
 
 class ConfigurationError(UsageError):
     """Credentials, bucket, catalog or an environment variable is wrong or missing."""
+
+
+class Unaccepted(UsageError):
+    """A source has no bookmark though its table has some, or its folder is another one: somebody must say that reading
+    it from the beginning is meant."""
 
 
 class NotAvailable(UsageError):

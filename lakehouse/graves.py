@@ -1,4 +1,5 @@
 """Hard-deleted keys, remembered for `lookback_days + 7` days so that an older insert does not bring a row back.
+Of several sources the longest window counts, for all of them write the same keys.
 
 Owns the deleted-keys files beside the manifests: what they hold, when they expire, when they become one. The merge
 compares with the table `graves` and decides; this module never touches target or staged rows.
@@ -114,7 +115,8 @@ def _remembers(declaration: Declaration) -> bool:
 
 def remembered_since(declaration: Declaration, now: datetime) -> datetime:
     """A hard delete that a batch has read before this is forgotten."""
-    return now - timedelta(days=declaration.source.lookback_days + MARGIN_DAYS)
+    days = max(source.lookback_days for source in declaration.every_source)
+    return now - timedelta(days=days + MARGIN_DAYS)
 
 
 def _counting(bookmark: Bookmark, declaration: Declaration, now: datetime) -> tuple[Grave, ...]:

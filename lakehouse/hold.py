@@ -1,7 +1,8 @@
 """Holds a table and releases it: while it is held, no load of it is executed. A published change like every operator's.
 
-The hold is carried from manifest to manifest. Loads, plans, schedule and sensor ask the bookmark; nothing here stops a
-load that runs: a change waits for the lease.
+The hold is carried from manifest to manifest of one bookmark and counts for all sources of the table, whichever of them
+is declared or comes later. Loads, plans, schedule and sensor ask the table's bookmarks; nothing here stops a load that
+runs: a change waits for the lease.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from lakehouse.model import Hold, State
 from lakehouse.operator_change import (
     Decided,
     Operator,
+    acting,
     change_id,
     decide,
     publish_decided,
@@ -52,7 +54,7 @@ def hold(declaration: Declaration, operator: Operator, services: Services, *, dr
 
 
 def release(declaration: Declaration, operator: Operator, services: Services, *, dry_run: bool = False) -> HoldChange:
-    """Let loads of the table be executed again. Raises as `hold` does."""
+    """Let loads of the table be executed again: every bookmark that holds it lets go. Raises as `hold` does."""
     return _change(declaration, operator, services, UNHOLD, dry_run=dry_run)
 
 
@@ -60,10 +62,25 @@ def _change(
     declaration: Declaration, operator: Operator, services: Services, kind: str, *, dry_run: bool
 ) -> HoldChange:
     def once() -> HoldChange | None:
-        position = find_position(declaration, services)
-        return _publish(declaration, position, operator, services, kind, dry_run=dry_run)
+        one = _holding(acting(declaration, services), services)
+        done = _publish(one, find_position(one, services), operator, services, kind, dry_run=dry_run)
+        while done is not None and done.state is State.COMMITTED and kind == UNHOLD:
+            one = _holding(one, services)
+            position = find_position(one, services)
+            if position.held is None:
+                return done
+            done = _publish(one, position, operator, services, kind, dry_run=dry_run)
+        return done
 
     return decide(declaration, operator, services, kind, once, dry_run=dry_run)
+
+
+def _holding(declaration: Declaration, services: Services) -> Declaration:
+    """The declaration under the context whose bookmark holds the table; as it is if none does."""
+    position = find_position(declaration, services)
+    if position.bookmark.held is not None:
+        return declaration
+    return next((declaration.under(c) for c, m in position.others.items() if m.held is not None), declaration)
 
 
 def _publish(

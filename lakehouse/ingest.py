@@ -14,23 +14,33 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lakehouse import naming
+from lakehouse.acceptance import Question, accept, is_first, open_question
 from lakehouse.added import added_columns
 from lakehouse.attempt import write_record
 from lakehouse.batch import BatchResult, BatchTask, run_batch
 from lakehouse.batch.stopwatch import Stopwatch
-from lakehouse.bookmark_history import named_version
+from lakehouse.batch_range import check_range, versions_between
 from lakehouse.delete_mark import check_delete_condition
-from lakehouse.errors import Blocked, Conflict, Held, LakehouseError, ObjectChanged, OutcomeUnknown, UsageError
+from lakehouse.errors import (
+    Blocked,
+    Conflict,
+    Held,
+    LakehouseError,
+    ObjectChanged,
+    OutcomeUnknown,
+    Unaccepted,
+)
 from lakehouse.faults import fault_point
 from lakehouse.landing import discover
 from lakehouse.lease import Lease, acquire
 from lakehouse.lease_record import LeaseHolder
 from lakehouse.ledger import standing_of, sync
-from lakehouse.model import LandingObject, Mode, Plan, Receipt, State, VersionRange, Window
+from lakehouse.model import Decision, LandingObject, Mode, Plan, Receipt, State, VersionRange, Window
 from lakehouse.plan import make_plan
 from lakehouse.position import Position, find_position
 from lakehouse.process import this_process
-from lakehouse.receipt import ReceiptBuilder
+from lakehouse.receipt import ReceiptBuilder, failed_receipt
+from lakehouse.receipt_total import total
 from lakehouse.services import Progress, Services
 from lakehouse.storage import Storage, open_storage, split_uri
 from lakehouse.target import Target, foreign_since_bookmark
@@ -51,6 +61,7 @@ class LoadRequest:
     is left out, what was read after it up to and including the second is read. Only together, with mode no-advance.
 
     `accept_missing`: dates are replaced, and taken for complete, without consumed objects that are not listed any more.
+    `accept_new`: a source without a bookmark, or with another folder than it had, is read from the beginning.
     """
 
     mode: Mode = Mode.INCREMENTAL
@@ -60,32 +71,48 @@ class LoadRequest:
     run_id: str = ""
     scheduled: bool = False
     accept_missing: bool = False
+    accept_new: bool = False
 
 
 def ingest(declaration: Declaration, request: LoadRequest, services: Services) -> Receipt:
-    """Load everything that is planned. Raises nothing but bugs: errors of the tree are told by the receipt."""
+    """Load everything that is planned, one source after another under the table's lease; a source that fails holds none
+    of the others back. Raises nothing but bugs: errors of the tree are told by the receipt."""
     watch = Stopwatch(services.clock)
-    builder = ReceiptBuilder(declaration, request.run_id)
+    parts: list[Receipt] = []
     try:
-        _check_range(declaration, request)
-        _check_declared_sql(declaration)
+        _check(declaration, request)
         with _lease(declaration, request, services) as lease:
             fault_point("after_lease")
-            _Load(declaration, request, services, watch=watch, builder=builder, lease=lease).run()
+            for one in declaration.by_source:
+                parts.append(_ingest(one, request, services, watch=watch, lease=lease))
+                watch = Stopwatch(services.clock)
+    except LakehouseError as error:
+        left = declaration.by_source[len(parts) :]
+        parts += [failed_receipt(one, request.run_id, error, watch.seconds()) for one in left]
+    return total(declaration, parts)
+
+
+def _ingest(
+    declaration: Declaration, request: LoadRequest, services: Services, *, watch: Stopwatch, lease: Lease
+) -> Receipt:
+    """Load one source."""
+    builder = ReceiptBuilder(declaration, request.run_id)
+    try:
+        _Load(declaration, request, services, watch=watch, builder=builder, lease=lease).run()
     except LakehouseError as error:
         builder.raised(error)
     return builder.build(watch.seconds())
 
 
 def plan_load(declaration: Declaration, request: LoadRequest, services: Services) -> Plan:
-    """The plan that `ingest` would execute now. Writes nothing."""
-    _check_range(declaration, request)
-    _check_declared_sql(declaration)
+    """The plan of one source that `ingest` would execute now. Writes nothing."""
+    _check(declaration, request)
     now = services.now()
     listing = discover(_landing(declaration, services), declaration.source, request.window)
     position = find_position(declaration, services)
     versions = _versions(declaration, request, position, services)
-    plan = _plan(declaration, request, position, listing, now=now, since=None, versions=versions)
+    question = None if request.accept_new else open_question(declaration, position, services)
+    plan = _plan(declaration, request, position, listing, now=now, since=None, versions=versions, question=question)
     return replace(plan, warnings=(*plan.warnings, *position.fit.told()))
 
 
@@ -119,6 +146,7 @@ class _Load:
         listing, now, position = self._begin()
         since = position.bookmark.version
         versions = _versions(self._declaration, self._request, position, self._services)
+        question = self._answered(position)
         while True:
             with self._watch.step("plan"):
                 plan = _plan(
@@ -130,9 +158,11 @@ class _Load:
                     since=since,
                     versions=versions,
                     failed=self._failed,
+                    question=question,
                 )
             self._builder.planned(plan)
             _refuse_held(plan)
+            _refuse_unaccepted(plan)
             _refuse_missing(plan, self._request)
             if not plan.batches:
                 break
@@ -156,6 +186,20 @@ class _Load:
                 position = found.result()
                 self._tell_of_others(position)
         return listing, now, position
+
+    def _answered(self, position: Position) -> Question | None:
+        """What nobody has answered. The first load of a table is an answer for every source that is declared by then,
+        also for those that have nothing yet or fail."""
+        with self._watch.step("plan"):
+            if is_first(position):
+                if len(self._declaration.contexts) > 1:
+                    accept(self._declaration, position, self._services, sources=self._declaration.every_source)
+                return None
+            question = open_question(self._declaration, position, self._services)
+            if question is None or not self._request.accept_new:
+                return question
+            accept(self._declaration, position, self._services)
+            return None
 
     def _tell(self, progress: Progress) -> None:
         """Progress goes to whoever watches; a new step also into the lease, where `status` and a crash leave it."""
@@ -254,8 +298,9 @@ def _plan(
     since: int | None,
     versions: VersionRange | None,
     failed: Collection[str] = (),
+    question: Question | None = None,
 ) -> Plan:
-    return make_plan(
+    plan = make_plan(
         declaration=declaration,
         bookmark=position.bookmark,
         listing=listing,
@@ -268,6 +313,17 @@ def _plan(
         failed=failed,
         accept_missing=request.accept_missing,
     )
+    if position.held is not None:
+        plan = replace(plan, held=position.held.text)
+    if question is None:
+        return plan
+    text = question.text(plan.count(Decision.PLANNED))
+    return replace(plan, unaccepted=text, answer=question.next, warnings=(*plan.warnings, text))
+
+
+def _refuse_unaccepted(plan: Plan) -> None:
+    if plan.unaccepted:
+        raise Unaccepted(f"table {plan.table}: {plan.unaccepted}; nothing was read", next=plan.answer)
 
 
 def _refuse_held(plan: Plan) -> None:
@@ -286,40 +342,18 @@ def _refuse_missing(plan: Plan, request: LoadRequest) -> None:
     )
 
 
-def _check_range(declaration: Declaration, request: LoadRequest) -> None:
-    """Both ends or none, and only where the bookmark stays where it is (G7)."""
-    ends = [end for end in (request.from_batch, request.to_batch) if end is not None]
-    if len(ends) == 1:
-        raise UsageError(
-            "a range of batches has two ends, and one is given",
-            next=f"lakehouse load {declaration.table} --mode no-advance --from-batch A --to-batch B",
-        )
-    if ends and request.mode is not Mode.NO_ADVANCE:
-        raise UsageError(
-            f"a range of batches is read again without moving the bookmark, and the mode is {request.mode.value}",
-            next=f"lakehouse load {declaration.table} --mode no-advance --from-batch {ends[0]} --to-batch {ends[1]}",
-        )
+def _check(declaration: Declaration, request: LoadRequest) -> None:
+    """What is wrong before anything is looked at."""
+    check_range(declaration, mode=request.mode, first=request.from_batch, last=request.to_batch)
+    check_sql(declaration)
+    check_delete_condition(declaration)
 
 
 def _versions(
     declaration: Declaration, request: LoadRequest, position: Position, services: Services
 ) -> VersionRange | None:
-    """The bookmark versions that the request's batches stand for. Raises UsageError for one that is not there."""
-    if request.from_batch is None or request.to_batch is None:
-        return None
-    ends = (request.from_batch, request.to_batch)
-    first, last = (named_version(declaration, services, position.target.bookmark, named)[0] for named in ends)
-    if first > last:
-        raise UsageError(
-            f"--from-batch is version {first} and --to-batch is version {last}: the range is empty",
-            next=f"lakehouse bookmark history {declaration.table}",
-        )
-    return VersionRange(first, last)
-
-
-def _check_declared_sql(declaration: Declaration) -> None:
-    check_sql(declaration)
-    check_delete_condition(declaration)
+    newest = position.target.bookmark
+    return versions_between(declaration, newest, services, first=request.from_batch, last=request.to_batch)
 
 
 def _landing(declaration: Declaration, services: Services) -> Storage:

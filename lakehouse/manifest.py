@@ -233,6 +233,7 @@ def _manifest(table: pa.Table, header: dict[str, Any]) -> Manifest:
         baseline=header.get("baseline", 0),
         settled_date=_day(header.get("settled_date")),
         held=_hold(header.get("held")),
+        source_uri=header.get("source_uri", ""),
     )
 
 
@@ -264,6 +265,7 @@ def _header(manifest: Manifest) -> dict[str, Any]:
         "baseline": manifest.baseline,
         "settled_date": manifest.settled_date and str(manifest.settled_date),
         **({"held": {**asdict(manifest.held), "since": _moment_text(manifest.held.since)}} if manifest.held else {}),
+        **({"source_uri": manifest.source_uri} if manifest.source_uri else {}),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 SUMMARY = "lakehouse."
 BATCH_ID = "lakehouse.batch-id"
@@ -15,6 +15,8 @@ BOOKMARK_VERSION = "lakehouse.bookmark-version"
 MANIFEST = "lakehouse.manifest"
 MANIFEST_SHA256 = "lakehouse.manifest-sha256"
 MAINTAIN = "lakehouse.maintain"
+RENAMED_FROM = "lakehouse.renamed-from"
+"""In the snapshot of a renaming: the context whose bookmark goes on as this one."""
 
 LINEAGE = {
     "_batch_id": "string",
@@ -55,6 +57,12 @@ STAGED_LINEAGE = ("_source_file", "_source_line", "_source_mtime", "_source_date
 def tag(context: str) -> str:
     """The tag that stands on the snapshot of the context's bookmark."""
     return f"lakehouse.bookmark.{context}"
+
+
+def tagged_context(ref: str) -> str | None:
+    """The context whose bookmark a ref is; None for other refs."""
+    prefix = tag("")
+    return ref.removeprefix(prefix) if ref.startswith(prefix) else None
 
 
 def rows_key(count: str) -> str:
@@ -114,6 +122,17 @@ def batch_folder(context: str, batch: str, attempt: str) -> str:
 def published_marker(context: str) -> str:
     """Says, within one life of a table, that the context was published at least once."""
     return f"published/{quote(context, safe='')}.json"
+
+
+def published_context(key: str) -> str | None:
+    """The context of a published marker, from its place in one life of a table; None for other objects."""
+    folder, _, name = key.partition("/")
+    return unquote(name.removesuffix(".json")) if folder == "published" and name.endswith(".json") else None
+
+
+def accepted_marker(context: str, uri: str) -> str:
+    """Says, within one life of a table, that the context may read that source folder from its beginning."""
+    return f"accepted/{quote(context, safe='')}/{sha256(uri.encode())[:16]}.json"
 
 
 def graves_name() -> str:

@@ -19,7 +19,7 @@ from pyiceberg.manifest import DataFile
 from lakehouse import naming
 from lakehouse.batch.matching import create_target
 from lakehouse.bookmark import HOLD, UNHOLD, checkpoint_after, needs_checkpoint, next_chain
-from lakehouse.catalog import translated
+from lakehouse.catalog import load_table, translated
 from lakehouse.errors import Conflict, LakehouseError
 from lakehouse.evolve import SchemaChange
 from lakehouse.iceberg import LiveFiles, live_files
@@ -29,9 +29,10 @@ from lakehouse.ledger import standing_of, sync
 from lakehouse.model import DateCounts, Equation, Hold, Manifest, Mode, ObjectOutcome, Reference, RowCounts
 from lakehouse.position import Position, find_position
 from lakehouse.process import this_process
-from lakehouse.publish import Change, publish
+from lakehouse.publish import Change, Renamed, publish
 from lakehouse.services import Services
 from lakehouse.state import attempt_folder, attempts_after, write_checkpoint, write_manifest
+from lakehouse.target import look
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -56,7 +57,7 @@ class Decided:
     """What one operator's change is: its kind, its rows and files, and the equations that were proved for it.
 
     `objects` are what it decides about; `hold` is how a change of the hold leaves it; `live` are the files of
-    the snapshot that `main` was then.
+    the snapshot that `main` was then; `renamed` is the bookmark that goes on under the declaration's context.
     """
 
     kind: str
@@ -74,6 +75,7 @@ class Decided:
     removed: frozenset[str] = frozenset()
     maintain: str = ""
     hold: Hold | None = None
+    renamed: Renamed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,15 @@ class Standing:
     bookmark_version: int
     snapshot_id: int | None
     ledger: str
+
+
+def acting(declaration: Declaration, services: Services) -> Declaration:
+    """The declaration with the source under whose bookmark a change of the whole table is published: the first one that
+    has a bookmark, else the first."""
+    table = load_table(services.catalog, declaration.table) if len(declaration.sources) > 1 else None
+    named = look(declaration.table, "", table).bookmarks
+    parts = declaration.by_source
+    return next((one for one in parts if one.context in named), parts[0])
 
 
 def lease_of(
@@ -127,6 +138,7 @@ def publish_decided(
         removed=decided.removed,
         schema=decided.schema,
         maintain=decided.maintain,
+        renamed=decided.renamed,
     )
 
     return publish(
@@ -235,6 +247,7 @@ def _write_manifest(
         baseline=decided.baseline,
         settled_date=bookmark.settled_date,
         held=decided.hold if decided.kind in (HOLD, UNHOLD) else bookmark.held,
+        source_uri=bookmark.source_uri,
     )
     if needs_checkpoint(manifest.bookmark_version):
         checkpoint = write_checkpoint(services.state, checkpoint_after(bookmark, manifest), folder=place)

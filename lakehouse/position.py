@@ -5,6 +5,7 @@ Reads only, but for one marker in the state folder that remembers that a context
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,11 @@ from lakehouse import naming
 from lakehouse.catalog import load_table
 from lakehouse.errors import Detached, UsageError
 from lakehouse.evolve import Fit, fit_table
-from lakehouse.model import Bookmark
+from lakehouse.model import Bookmark, Grave, Hold, Manifest
 from lakehouse.recover import Attachment, attachment
 from lakehouse.services import Services
-from lakehouse.state import load_bookmark
-from lakehouse.target import Target, look, refuse_what_we_cannot_merge
+from lakehouse.state import load_bookmark, read_manifest, walk
+from lakehouse.target import Target, look, manifest_of, refuse_what_we_cannot_merge
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -24,11 +25,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A target and the bookmark of one context on it. `fit` is what the table lacks of the declaration."""
+    """A target and the bookmark of one context on it. `fit` is what the table lacks of the declaration.
+
+    `others` are the newest manifests of the table's other bookmarks, by context; `known` are the contexts that the
+    state folder knows, asked for only where this one was never published.
+    """
 
     target: Target
     bookmark: Bookmark
     fit: Fit = field(default_factory=Fit)
+    others: Mapping[str, Manifest] = field(default_factory=dict)
+    known: frozenset[str] = frozenset()
+
+    @property
+    def held(self) -> Hold | None:
+        """The hold of the table: whichever of its bookmarks carries it."""
+        return next(filter(None, (self.bookmark.held, *(m.held for m in self.others.values()))), None)
+
+    @property
+    def graves(self) -> tuple[Grave, ...]:
+        """The files of hard-deleted keys of all bookmarks: a row that one source deleted stays so for the others."""
+        return (*self.bookmark.graves, *(grave for m in self.others.values() for grave in m.graves))
 
 
 def find_position(declaration: Declaration, services: Services) -> Position:
@@ -50,8 +67,8 @@ def any_position(declaration: Declaration, services: Services) -> Position:
     """As `find_position`, and also for a table with rows that nobody has adopted.
 
     Raises DeclarationError or NotAvailable for a table that the declaration does not fit; Detached if the bookmark's
-    snapshot is no longer behind `main`, its tag is gone, or the table was dropped or recreated; DataError if a
-    manifest is missing or altered.
+    snapshot is no longer behind `main`, its tag is gone, or the table was dropped or recreated; UsageError if the
+    bookmark was renamed; DataError if a manifest is missing or altered.
     """
     target = look(declaration.table, declaration.context, load_table(services.catalog, declaration.table))
     known = _known(declaration, target, services)
@@ -62,8 +79,10 @@ def any_position(declaration: Declaration, services: Services) -> Position:
         known=known,
     )
     if state is Attachment.DETACHED:
+        _refuse_renamed(declaration, target, services)
         raise _detached(declaration, reason, services, tag=target.tag is not None)
-    if state is Attachment.FIRST_LOAD and (other := _other_life(declaration, target, services)):
+    published = _published(declaration, services) if state is Attachment.FIRST_LOAD else {}
+    if other := next((uuid for uuid in published.get(declaration.context, ()) if uuid != target.uuid), None):
         raise _detached(declaration, f"the table was dropped: its bookmark belongs to table uuid {other}", services)
     fit = Fit()
     if target.table is not None:
@@ -72,16 +91,14 @@ def any_position(declaration: Declaration, services: Services) -> Position:
     bookmark = load_bookmark(services.state, target.bookmark)
     if state is Attachment.ATTACHED:
         _remember(declaration, target, services)
-    return Position(target, bookmark, fit)
+    return Position(target, bookmark, fit, _others(target, services), frozenset(published))
 
 
 def holds_rows_of_others(target: Target) -> bool:
     """Whether the table has rows and no bookmark of ours, of this context or another."""
     if target.table is None or target.main is None:
         return False
-    if any(name.startswith(naming.tag("")) for name in target.table.metadata.refs):
-        return False
-    return target.rows != 0
+    return not target.bookmarks and target.rows != 0
 
 
 def _remember(declaration: Declaration, target: Target, services: Services) -> None:
@@ -100,16 +117,40 @@ def _known(declaration: Declaration, target: Target, services: Services) -> bool
     return target.knows_context or services.state.read(_marker(declaration, target.uuid, services)) is not None
 
 
-def _other_life(declaration: Declaration, target: Target, services: Services) -> str | None:
-    """The uuid of another life of this table on which the context was published."""
+def _published(declaration: Declaration, services: Services) -> dict[str, list[str]]:
+    """The uuids of the lives of this table on which each context was published."""
     root = naming.table_root(services.catalog_name, declaration.table)
-    ending = naming.published_marker(declaration.context)
     base = services.state.uri(root)
+    found: dict[str, list[str]] = {}
     for item in services.state.list(root):
         uuid, _, rest = item.uri.removeprefix(base).partition("/")
-        if rest == ending and uuid != target.uuid:
-            return uuid
-    return None
+        if (context := naming.published_context(rest)) is not None:
+            found.setdefault(context, []).append(uuid)
+    return found
+
+
+def _others(target: Target, services: Services) -> dict[str, Manifest]:
+    """The newest manifests of the bookmarks of other contexts."""
+    heads = {context: manifest_of(snapshot) for context, snapshot in target.bookmarks.items()}
+    return {
+        context: read_manifest(services.state, head)
+        for context, head in heads.items()
+        if head is not None and context != target.context
+    }
+
+
+def _refuse_renamed(declaration: Declaration, target: Target, services: Services) -> None:
+    """Raise UsageError if another bookmark of the table goes on where this context's has ended."""
+    if target.tag is not None:
+        return
+    old = declaration.context
+    for context, snapshot in target.bookmarks.items():
+        if any(manifest.context == old for manifest, _ in walk(services.state, manifest_of(snapshot))):
+            raise UsageError(
+                f"bookmark {old} of table {declaration.table} was renamed to {context}; nothing was read",
+                next=f"declare bookmark: {context} in {declaration.path}, or "
+                f"lakehouse bookmark rename {declaration.table} {context} {old} --reason TEXT",
+            )
 
 
 def _detached(declaration: Declaration, reason: str, services: Services, *, tag: bool = False) -> Detached:

@@ -21,6 +21,7 @@ from pyiceberg.table.update import (
     AssertLastAssignedFieldId,
     AssertRefSnapshotId,
     AssertTableUUID,
+    RemoveSnapshotRefUpdate,
     SetSnapshotRefUpdate,
     TableRequirement,
     TableUpdate,
@@ -42,9 +43,17 @@ SETTLE_POLLS = 10
 
 
 @dataclass(frozen=True, slots=True)
+class Renamed:
+    """The bookmark that goes on under the target's context: its own context, and the snapshot of its tag."""
+
+    context: str
+    snapshot_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """What one batch changes: data and delete files to add, paths of either to drop, the table's schema, and the
-    bookmark that stands for it."""
+    bookmark that stands for it. `renamed` is a bookmark whose tag goes with the same commit."""
 
     attempt_id: str
     batch_id: str
@@ -56,6 +65,7 @@ class Change:
     schema: SchemaChange | None = None
     maintain: str = ""
     """What upkeep this is, for the summary; empty for a load."""
+    renamed: Renamed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +127,7 @@ def publish(
             return Published(None)
     fault_point("after_publish")
     if target.tag is None:
-        _check_first_publish(catalog, target, draft)
+        _check_first_publish(catalog, target, change, draft)
     return Published(draft.snapshot_id)
 
 
@@ -132,13 +142,17 @@ def _summary(target: Target, change: Change) -> dict[str, str]:
     }
     if change.maintain:
         properties[naming.MAINTAIN] = change.maintain
+    if change.renamed is not None:
+        properties[naming.RENAMED_FROM] = change.renamed.context
     return properties | {naming.rows_key(name): str(count) for name, count in change.rows.as_dict().items()}
 
 
 def _updates(target: Target, change: Change, draft: SnapshotDraft) -> tuple[TableUpdate, ...]:
     """The new schema comes first: the snapshot names it."""
     schema = change.schema.updates if change.schema else ()
-    return (*schema, *draft.updates, _move_tag(target, draft))
+    old = change.renamed
+    gone = (RemoveSnapshotRefUpdate(ref_name=naming.tag(old.context)),) if old else ()
+    return (*schema, *draft.updates, _move_tag(target, draft), *gone)
 
 
 def _requirements(
@@ -159,6 +173,8 @@ def _requirements(
     if metadata.snapshots or isinstance(catalog, RestCatalog):
         tag = target.tag.snapshot_id if target.tag else None
         asserted.append(AssertRefSnapshotId(ref=naming.tag(target.context), snapshot_id=tag))
+    if (old := change.renamed) is not None:
+        asserted.append(AssertRefSnapshotId(ref=naming.tag(old.context), snapshot_id=old.snapshot_id))
     return tuple(asserted)
 
 
@@ -227,8 +243,9 @@ def _last_sequence_number(now: Target) -> int:
     return int(getattr(now.table.metadata, "last_sequence_number", -1)) if now.table else 0
 
 
-def _check_first_publish(catalog: Catalog, target: Target, draft: SnapshotDraft) -> None:
-    """A catalog that drops one of the two refs silently would lose the bookmark: find out at once (DESIGN §3)."""
+def _check_first_publish(catalog: Catalog, target: Target, change: Change, draft: SnapshotDraft) -> None:
+    """A catalog that drops one of the two refs silently would lose the bookmark, and one that keeps the tag of a
+    renamed one would have it twice: find out at once (DESIGN §3)."""
     try:
         now = look(target.name, target.context, load_table(catalog, target.name))
     except LakehouseError:
@@ -236,3 +253,8 @@ def _check_first_publish(catalog: Catalog, target: Target, draft: SnapshotDraft)
     nodes = now.nodes
     if draft.snapshot_id in nodes and now.tag is None:
         raise TargetDamaged(f"table {target.name}: the catalog accepted the commit and did not keep the bookmark's tag")
+    if change.renamed and now.tag is not None and change.renamed.context in now.bookmarks:
+        raise TargetDamaged(
+            f"table {target.name}: the catalog accepted the commit and kept the tag of {change.renamed.context}",
+            next=f"alter table {target.name} drop tag `{naming.tag(change.renamed.context)}`",
+        )

@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.batch import BatchResult
-from lakehouse.errors import Blocked, Conflict, Detached, Held, LakehouseError, LeaseHeld, OutcomeUnknown
+from lakehouse.errors import Blocked, Conflict, Detached, Held, LakehouseError, LeaseHeld, OutcomeUnknown, Unaccepted
 from lakehouse.model import (
     BatchReceipt,
     DateCounts,
@@ -20,6 +20,7 @@ from lakehouse.model import (
     RowCounts,
     State,
 )
+from lakehouse.receipt_total import total
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -28,6 +29,7 @@ _STATES: tuple[tuple[type[LakehouseError], State], ...] = (
     (Detached, State.DETACHED),
     (Held, State.HELD),
     (Blocked, State.BLOCKED),
+    (Unaccepted, State.BLOCKED),
     (LeaseHeld, State.CONFLICT),
     (Conflict, State.CONFLICT),
     (OutcomeUnknown, State.UNKNOWN),
@@ -170,11 +172,16 @@ class ReceiptBuilder:
         return state, 0, "", ""
 
 
-def failed_receipt(declaration: Declaration, run_id: str, error: LakehouseError) -> Receipt:
+def failed_receipt(
+    declaration: Declaration, run_id: str, error: LakehouseError, seconds: Mapping[str, float] | None = None
+) -> Receipt:
     """The receipt of a load that failed before it began."""
-    builder = ReceiptBuilder(declaration, run_id)
-    builder.raised(error)
-    return builder.build({})
+    parts = []
+    for one in declaration.by_source:
+        builder = ReceiptBuilder(one, run_id)
+        builder.raised(error)
+        parts.append(builder.build(seconds or {}))
+    return total(declaration, parts)
 
 
 def _quarantined(results: Sequence[BatchResult]) -> int:
@@ -196,7 +203,7 @@ def _last_gates(results: Sequence[BatchResult]) -> tuple[GateResult, ...]:
 
 
 def receipt_json(receipt: Receipt) -> dict[str, Any]:
-    """The receipt as INTERFACE.md gives it."""
+    """The receipt as INTERFACE.md gives it; of several sources the totals, and `sources` with one receipt each."""
     body = {f.name: getattr(receipt, f.name) for f in fields(receipt)}
     body["rows"] = _rows(receipt.rows)
     body["dates"] = {
@@ -210,6 +217,9 @@ def receipt_json(receipt: Receipt) -> dict[str, Any]:
     body["batches"] = [{**asdict(b), "rows": _rows(b.rows)} for b in receipt.batches]
     body["warnings"] = list(receipt.warnings)
     body["added_columns"] = list(receipt.added_columns)
+    del body["sources"]
+    if receipt.sources:
+        body["sources"] = [receipt_json(part) for part in receipt.sources]
     return body
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,7 +37,7 @@ from lakehouse.reread import reread_equations
 from lakehouse.scratch import scratch_folder
 from lakehouse.services import Services
 from lakehouse.state import walk
-from lakehouse.target import summary
+from lakehouse.target import Target, manifest_of, summary
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -67,28 +67,35 @@ def recount(
 ) -> Recount:
     """Recount the table at `snapshot_id` (default: what the bookmark or a later writer left as `main`).
 
-    `landing_date` restricts the equations of dates to one; `reread` reads its source objects again, or all of them.
-    Raises DataError if the snapshot has expired, and what `find_position` raises.
+    What the bookmarks of all contexts say is added up, those of sources that are not declared any more among them: they
+    share the rows. `landing_date` restricts the equations of dates to one; `reread` reads the source objects of the
+    declared sources again, of one date or all of them. Raises DataError if the snapshot has expired, and what
+    `find_position` raises for any of the sources.
     """
-    position = find_position(declaration, services)
-    table = position.target.table
-    if table is None or position.target.main is None:
+    positions = [(one, find_position(one, services)) for one in declaration.by_source]
+    target = positions[0][1].target
+    table = target.table
+    if table is None or target.main is None:
         return Recount(None, (Equation("table: rows = published rows", 0, 0),))
-    snapshot = position.target.main if snapshot_id is None else table.metadata.snapshot_by_id(snapshot_id)
+    snapshot = target.main if snapshot_id is None else table.metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
         raise DataError(f"table {declaration.table} has no snapshot {snapshot_id} any more: it has expired")
     line = _line_of(table, snapshot)
-    manifests = _manifests_at(line, declaration.context, services)
-    foreign = _foreign(line, manifests)
-    with _session(services) as (con, folder):
+    chains = _chains_at(line, target, services)
+    manifests = tuple({m.attempt_id: m for chain in chains for m in chain}.values())
+    foreign = _foreign(line, chains)
+    with _session(services) as (con, _):
         _scan(con, table, snapshot, declaration)
         equations = [*_table_equations(con, declaration, manifests, foreign)]
         if declaration.lineage:
             equations += _date_equations(con, manifests, landing_date)
-        if reread:
-            equations += reread_equations(
-                con, declaration, position, snapshot, landing_date=landing_date, folder=folder, services=services
+    for one, position in positions if reread else ():
+        with _session(services) as (con, folder):
+            found = reread_equations(
+                con, one, position, snapshot, landing_date=landing_date, folder=folder, services=services
             )
+        several = f"{one.context}: " if len(positions) > 1 else ""
+        equations += [replace(equation, name=several + equation.name) for equation in found]
     equations += _stored_equations(manifests, landing_date)
     return Recount(
         snapshot.snapshot_id, tuple(equations), _unavailable(declaration), tuple(text for text, _ in foreign)
@@ -112,21 +119,29 @@ def _line_of(table: Table, snapshot: Snapshot) -> list[Snapshot]:
     return line
 
 
-def _manifests_at(line: Sequence[Snapshot], context: str, services: Services) -> tuple[Manifest, ...]:
-    """Every batch manifest published up to a snapshot, newest first, each verified by its digest."""
+def _chains_at(line: Sequence[Snapshot], target: Target, services: Services) -> list[tuple[Manifest, ...]]:
+    """The manifests of every context that were published up to a snapshot, newest first, each verified by its digest.
+
+    A renamed bookmark comes twice, under both names. Where a context's snapshots have expired from the line, its tag
+    says how it stood, if that is not younger than the snapshot.
+    """
+    heads: dict[str, Reference] = {}
     for snapshot in line:
-        keys = summary(snapshot)
-        if keys.get(naming.CONTEXT) == context and naming.MANIFEST in keys:
-            head = Reference(keys[naming.MANIFEST], keys[naming.MANIFEST_SHA256])
-            return tuple(manifest for manifest, _ in walk(services.state, head))
-    return ()
+        context, head = summary(snapshot).get(naming.CONTEXT), manifest_of(snapshot)
+        if context is not None and head is not None:
+            heads.setdefault(context, head)
+    newest = line[0].sequence_number or 0
+    for context, tagged in target.bookmarks.items():
+        if (head := manifest_of(tagged)) is not None and (tagged.sequence_number or 0) <= newest:
+            heads.setdefault(context, head)
+    return [tuple(manifest for manifest, _ in walk(services.state, head)) for head in heads.values()]
 
 
-def _foreign(line: Sequence[Snapshot], manifests: Sequence[Manifest]) -> list[tuple[str, int]]:
+def _foreign(line: Sequence[Snapshot], chains: Sequence[Sequence[Manifest]]) -> list[tuple[str, int]]:
     """Snapshots that neither a batch nor our upkeep wrote, each with its net rows, back to the first one of ours: what
     came before it is the baseline of an adoption, or nothing."""
-    attempts = {m.attempt_id for m in manifests}
-    first = manifests[-1].attempt_id if manifests else None
+    attempts = {m.attempt_id for chain in chains for m in chain}
+    firsts = {chain[-1].attempt_id for chain in chains}
     found = []
     for snapshot in line:
         keys = summary(snapshot)
@@ -134,7 +149,8 @@ def _foreign(line: Sequence[Snapshot], manifests: Sequence[Manifest]) -> list[tu
         if not ours:
             net = int(keys.get("added-records", 0)) - int(keys.get("deleted-records", 0))
             found.append((f"snapshot {snapshot.snapshot_id}: net rows {net:+d}", net))
-        if first is not None and keys.get(naming.ATTEMPT_ID) == first:
+        firsts.discard(keys.get(naming.ATTEMPT_ID, ""))
+        if chains and not firsts:
             break
     return found
 

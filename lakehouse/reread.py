@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -103,7 +104,8 @@ def _compared(
     table = _table(position)
     table = with_schema(table, fit_table(declaration, table).change)
     bookmark = position.bookmark
-    load_graves(con, declaration, bookmark, services.state, now=services.now(), folder=folder / "graves")
+    buried = replace(bookmark, graves=position.graves)
+    load_graves(con, declaration, buried, services.state, now=services.now(), folder=folder / "graves")
     with translated(f"table={declaration.table}"):
         live = live_files(table, snapshot)
     settled = bookmark.settled_date if declaration.write == "snapshot" else None

@@ -119,6 +119,7 @@ def load_bookmark(storage: StateStore, head: Reference | None) -> Bookmark:
         held=oldest.held,
         rulings=checkpoint.rulings,
         paused=checkpoint.paused,
+        source_uri=oldest.source_uri,
     )
     return fold(start, reversed(history[:-1]))
 

@@ -33,13 +33,23 @@ class Target:
     @property
     def bookmark(self) -> Reference | None:
         """The batch manifest that the tag's snapshot names."""
-        if self.tag is None or (uri := summary(self.tag).get(naming.MANIFEST)) is None:
-            return None
-        return Reference(uri, summary(self.tag)[naming.MANIFEST_SHA256])
+        return manifest_of(self.tag) if self.tag else None
 
     @property
     def bookmark_version(self) -> int:
         return int(summary(self.tag).get(naming.BOOKMARK_VERSION, "0")) if self.tag else 0
+
+    @property
+    def bookmarks(self) -> dict[str, Snapshot]:
+        """The snapshots that the bookmarks of the table stand on, by context."""
+        if self.table is None:
+            return {}
+        found = {}
+        for name, ref in self.table.metadata.refs.items():
+            context = naming.tagged_context(name)
+            if context is not None and (snapshot := self.table.metadata.snapshot_by_id(ref.snapshot_id)) is not None:
+                found[context] = snapshot
+        return found
 
     @property
     def rows(self) -> int | None:
@@ -110,6 +120,12 @@ def foreign_since_bookmark(target: Target) -> list[int]:
         parent = snapshot.parent_snapshot_id
         snapshot = target.table.metadata.snapshot_by_id(parent) if target.table and parent is not None else None
     return found
+
+
+def manifest_of(snapshot: Snapshot) -> Reference | None:
+    """The batch manifest that a snapshot of ours names; None for a snapshot of another writer."""
+    keys = summary(snapshot)
+    return Reference(keys[naming.MANIFEST], keys[naming.MANIFEST_SHA256]) if naming.MANIFEST in keys else None
 
 
 def summary(snapshot: Snapshot) -> dict[str, str]:

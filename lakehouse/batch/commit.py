@@ -189,6 +189,7 @@ def _describe(
         ),
         settled_date=settled_after(sweep),
         held=bookmark.held,
+        source_uri=declaration.source.uri,
     )
     if needs_checkpoint(manifest.bookmark_version):
         checkpoint = write_checkpoint(services.state, checkpoint_after(bookmark, manifest), folder=place)

@@ -107,7 +107,7 @@ def match_batch(
     found = prepared or prepare(task.declaration, create_target(task.declaration, services))
     assert found is not None
     if task.declaration.hard_deletes:
-        bookmark = task.position.bookmark
+        bookmark = replace(task.position.bookmark, graves=task.position.graves)
         load_graves(con, task.declaration, bookmark, services.state, now=started_at, folder=folder)
     match = match_target(con, task.declaration, table=found.table, live=found.live, sweep=sweep, reader=found.reader)
     return MatchedBatch(found.target, found.table, found.schema, found.live, match, started_at)

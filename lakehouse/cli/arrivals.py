@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 import typer
 
 from lakehouse.arrivals import Arrivals, arrivals_of, distribution
-from lakehouse.cli.options import AsJson, TableName, declared, services_for
-from lakehouse.cli.output import console, print_json, print_pairs, print_table
+from lakehouse.cli.options import AsJson, SourceName, TableName, declared, services_for, sources_of
+from lakehouse.cli.output import console, of_sources, print_json, print_pairs, print_table
 from lakehouse.declaration import Declaration
 from lakehouse.errors import UsageError
 from lakehouse.ingest import LoadRequest, plan_load
@@ -33,20 +33,25 @@ def add_to(app: typer.Typer) -> None:
     app.command("arrivals", epilog="Example: lakehouse arrivals analytics.orders --miss-rate 0.001")(arrivals)
 
 
-def arrivals(table: TableName, miss_rate: MissRate = 0.001, as_json: AsJson = False) -> None:
-    """Days from landing date to arrival, as a histogram, and the smallest window for a miss rate."""
+def arrivals(table: TableName, miss_rate: MissRate = 0.001, source: SourceName = None, as_json: AsJson = False) -> None:
+    """Days from landing date to arrival, as a histogram, and the smallest window for a miss rate; for each source."""
     if not 0 <= miss_rate < 1:
         raise UsageError(f"--miss-rate: got {miss_rate}; expected a part of the objects, 0 to 1, such as 0.001")
     declaration = declared(table)
-    if declaration.source.landing is None:
+    if not declaration.dated:
         raise UsageError(
             f"table {table}: objects have no landing date without source.partition, so none is late",
             next=f"lakehouse files {table}",
         )
-    found = find_arrivals(declaration, services_for(declaration), miss_rate=miss_rate)
+    services = services_for(declaration)
+    parts = sources_of(declaration, source)
+    every = [(one.context, find_arrivals(one, services, miss_rate=miss_rate)) for one in parts]
     if as_json:
-        print_json({"table": table, **asdict(found)})
-    else:
+        print_json(of_sources(table, [(context, {"table": table, **asdict(found)}) for context, found in every]))
+        return
+    for context, found in every:
+        if len(every) > 1:
+            print_pairs({"source": context})
         _print(found)
 
 

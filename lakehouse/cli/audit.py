@@ -9,8 +9,8 @@ import typer
 
 from lakehouse.audit import TableStatus, rejected_rows, status_of, unreadable_status
 from lakehouse.cli import objects
-from lakehouse.cli.options import AsJson, OneBatch, TableName, declared, services_for
-from lakehouse.cli.output import console, print_json, print_table
+from lakehouse.cli.options import AsJson, OneBatch, SourceName, TableName, declared, services_for, sources_of
+from lakehouse.cli.output import console, of_sources, print_json, print_table
 from lakehouse.cli.pending import add_refusal
 from lakehouse.declaration import Declaration, load_declarations
 from lakehouse.errors import LakehouseError
@@ -47,16 +47,16 @@ def add_to(app: typer.Typer) -> None:
 
 
 def status(table: OptionalTable = None, as_json: AsJson = False) -> None:
-    """Where every table stands: bookmark, last batch, rows, ledger, and what is blocked."""
+    """Where every table stands: bookmark, last batch, rows, ledger, and what is blocked; one line for each source."""
     if table is not None:
         declarations: tuple[Declaration, ...] = (declared(table),)
     else:
         declarations = load_declarations(assets_folder(os.environ), os.environ)
-    found = [_status_or_error(d) for d in declarations]
+    found = [_status_or_error(one) for declaration in declarations for one in declaration.by_source]
     if as_json:
         print_json([s.as_dict() for s in found])
         raise typer.Exit(max((one.exit_code for one in found), default=0))
-    columns = ["table", "state", "bookmark", "last batch", "at", "rows", "ledger", "next"]
+    columns = ["table", "source", "state", "bookmark", "last batch", "at", "rows", "ledger", "next"]
     print_table("", columns, [_status_row(s) for s in found])
     for one in found:
         if one.detail:
@@ -74,37 +74,44 @@ def _status_or_error(declaration: Declaration) -> TableStatus:
 
 def _status_row(one: TableStatus) -> tuple[object, ...]:
     return (
-        one.table, one.state, one.bookmark_version, one.last_batch, one.last_batch_at, one.rows, one.ledger, one.next
+        one.table, one.context, one.state, one.bookmark_version, one.last_batch, one.last_batch_at, one.rows,
+        one.ledger, one.next,
     )  # fmt: skip
 
 
-def batches(table: TableName, as_json: AsJson = False) -> None:
+def batches(table: TableName, source: SourceName = None, as_json: AsJson = False) -> None:
     """Every published batch of a table, from the ledger."""
-    _show(table, BATCHES, _BATCH_COLUMNS, None, as_json)
+    _show(table, source, BATCHES, _BATCH_COLUMNS, None, as_json)
 
 
-def files(table: TableName, batch: OneBatch = None, as_json: AsJson = False) -> None:
+def files(table: TableName, batch: OneBatch = None, source: SourceName = None, as_json: AsJson = False) -> None:
     """Every object that a batch consumed or quarantined or an operator decided about, from the ledger."""
-    _show(table, FILES, _FILE_COLUMNS, batch, as_json)
+    _show(table, source, FILES, _FILE_COLUMNS, batch, as_json)
 
 
-def _show(table: str, name: str, columns: tuple[str, ...], batch: str | None, as_json: bool) -> None:
+def _show(
+    table: str, source: str | None, name: str, columns: tuple[str, ...], batch: str | None, as_json: bool
+) -> None:
     declaration = declared(table)
     services = services_for(declaration)
-    target = find_position(declaration, services).target
-    rows: list[dict[str, Any]] = read_ledger(
-        services.catalog,
-        services.settings.ops_namespace,
-        name,
-        table_uuid=target.uuid,
-        batch_id=batch,
-        context=declaration.context,
-    ).to_pylist()
+    targets = [(one, find_position(one, services).target) for one in sources_of(declaration, source)]
+    rows: list[dict[str, Any]] = []
+    for one, target in targets:
+        rows += read_ledger(
+            services.catalog,
+            services.settings.ops_namespace,
+            name,
+            table_uuid=target.uuid,
+            batch_id=batch,
+            context=one.context,
+        ).to_pylist()
     if as_json:
         print_json(rows)
     else:
+        columns = ("context", *columns) if len(targets) > 1 else columns
         print_table("", columns, [tuple(r[c] for c in columns) for r in rows])
-    _tell_if_behind(declaration, target, services)
+    for one, target in targets:
+        _tell_if_behind(one, target, services)
 
 
 def _tell_if_behind(declaration: Declaration, target: Target, services: Services) -> None:
@@ -119,13 +126,14 @@ def _tell_if_behind(declaration: Declaration, target: Target, services: Services
         )
 
 
-def show_rejects(table: TableName, batch: OneBatch = None, as_json: AsJson = False) -> None:
+def show_rejects(table: TableName, batch: OneBatch = None, source: SourceName = None, as_json: AsJson = False) -> None:
     """Rows that did not fit when their files were read last, by file and line; of a blocked batch too.
 
     With --batch those of one batch, also if its files were read again since.
     """
     declaration = declared(table)
-    rows = rejected_rows(declaration, services_for(declaration), batch_id=batch)
+    services = services_for(declaration)
+    rows = [row for one in sources_of(declaration, source) for row in rejected_rows(one, services, batch_id=batch)]
     if as_json:
         print_json([r.as_dict() for r in rows])
         return
@@ -134,13 +142,16 @@ def show_rejects(table: TableName, batch: OneBatch = None, as_json: AsJson = Fal
     print_table("", columns, shown)
 
 
-def rebuild_ledger(table: TableName, as_json: AsJson = False) -> None:
+def rebuild_ledger(table: TableName, source: SourceName = None, as_json: AsJson = False) -> None:
     """Write the ledger of a table again from its batch manifests; also after the namespace was dropped."""
     declaration = declared(table)
     services = services_for(declaration)
-    standing = standing_of(find_position(declaration, services).target)
-    rebuild(standing, services)
+    found = []
+    for one in sources_of(declaration, source):
+        standing = standing_of(find_position(one, services).target)
+        rebuild(standing, services)
+        found.append((one.context, {"table": table, "bookmark_version": standing.version, "ledger": "ok"}))
+        if not as_json:
+            console().print(f"ledger of {table} rebuilt up to bookmark {one.context} version {standing.version}")
     if as_json:
-        print_json({"table": table, "bookmark_version": standing.version, "ledger": "ok"})
-    else:
-        console().print(f"ledger of {table} rebuilt up to bookmark version {standing.version}")
+        print_json(of_sources(table, found))

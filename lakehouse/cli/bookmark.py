@@ -10,8 +10,20 @@ from typing import Annotated
 import typer
 
 from lakehouse.bookmark_history import Change, Difference, Standing, changes, differences, standing_at
-from lakehouse.cli.options import AsJson, TableName, declared, services_for
-from lakehouse.cli.output import console, print_json, print_pairs, print_table
+from lakehouse.bookmark_rename import rename_bookmark
+from lakehouse.cli.operate import Why, given_reason, print_hints, state_text, this_operator
+from lakehouse.cli.options import (
+    AsJson,
+    DryRun,
+    EverySource,
+    SourceName,
+    TableName,
+    declared,
+    services_for,
+    sources_of,
+    sources_to_change,
+)
+from lakehouse.cli.output import console, of_sources, print_json, print_pairs, print_table
 from lakehouse.cli.pending import add_refusal
 from lakehouse.errors import UsageError
 
@@ -27,39 +39,91 @@ OneVersion = Annotated[str, typer.Argument(help="A bookmark version or a batch i
 
 
 def add_to(app: typer.Typer) -> None:
-    bookmark = typer.Typer(help="Bookmarks: show them and compare them.", no_args_is_help=True)
+    bookmark = typer.Typer(help="Bookmarks: show, compare and rename them.", no_args_is_help=True)
     bookmark.command("show", epilog="Example: lakehouse bookmark show analytics.orders --at 2026-09-01")(show)
     bookmark.command("history", epilog="Example: lakehouse bookmark history analytics.orders")(history)
     bookmark.command("diff", epilog="Example: lakehouse bookmark diff analytics.orders 3 5")(diff)
-    for name in ("reset", "rewind", "set", "rename", "import-glue"):
+    bookmark.command(
+        "rename",
+        epilog="Example: lakehouse bookmark rename analytics.orders orders orders_v2 --reason 'new source name'",
+    )(rename)
+    for name in ("reset", "rewind", "set", "import-glue"):
         add_refusal(bookmark, "bookmark", name)
     app.add_typer(bookmark, name="bookmark")
 
 
-def show(table: TableName, at: Moment = None, as_json: AsJson = False) -> None:
-    """How the bookmark of a table stands: version, last change, what it has seen of each landing date."""
+def show(
+    table: TableName,
+    at: Moment = None,
+    source: SourceName = None,
+    every: EverySource = False,
+    as_json: AsJson = False,
+) -> None:
+    """How the bookmarks of a table stand: version, last change, what they have seen of each landing date."""
     declaration = declared(table)
-    found = standing_at(declaration, services_for(declaration), at=None if at is None else _moment(at))
+    services = services_for(declaration)
+    moment = None if at is None else _moment(at)
+    found = [standing_at(one, services, at=moment) for one in sources_of(declaration, source, every=every)]
     if as_json:
-        print_json(asdict(found))
-    else:
-        _print_standing(found)
+        print_json(of_sources(table, [(one.context, asdict(one)) for one in found]))
+        return
+    for one in found:
+        _print_standing(one)
 
 
-def history(table: TableName, most: Most = 100, as_json: AsJson = False) -> None:
-    """Every version of the bookmark, newest first: batches, and what operators did and why."""
+def history(
+    table: TableName,
+    most: Most = 100,
+    source: SourceName = None,
+    every: EverySource = False,
+    as_json: AsJson = False,
+) -> None:
+    """Every version of a bookmark, newest first: batches, and what operators did and why."""
     declaration = declared(table)
-    found = [*islice(changes(declaration, services_for(declaration)), most)]
+    services = services_for(declaration)
+    parts = sources_of(declaration, source, every=every)
+    found = [(one.context, [*islice(changes(one, services), most)]) for one in parts]
     if as_json:
-        print_json([asdict(change) for change in found])
+        print_json(of_sources(table, [(context, [asdict(change) for change in made]) for context, made in found]))
         return
     columns = ["version", "written", "what", "batch", "consumed", "quarantined", "inserted", "updated", "deleted", "by"]
-    print_table("", columns, [_change_row(change) for change in found])
+    for context, made in found:
+        print_table(context if len(found) > 1 else "", columns, [_change_row(change) for change in made])
 
 
-def diff(table: TableName, before: OneVersion, after: OneVersion, as_json: AsJson = False) -> None:
-    """Objects that the bookmark knows differently after one version than after another."""
+def rename(
+    table: TableName,
+    old: Annotated[str, typer.Argument(metavar="OLD", help="The bookmark as it is called now.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="What it is to be called; declare it as bookmark: NEW.")],
+    reason: Why,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Give a bookmark another name: it goes on where it stands, and nothing is read again."""
     declaration = declared(table)
+    operator = this_operator(given_reason(reason))
+    done = rename_bookmark(declaration, old, new, operator, services_for(declaration), dry_run=dry_run)
+    if as_json:
+        print_json(asdict(done))
+        return
+    print_pairs(
+        {
+            "table": done.table,
+            "state": state_text(done.state, done.dry_run),
+            "bookmark": f"{done.old} is now {done.context}, version {done.bookmark_version}",
+            "objects": f"{done.objects:,} seen, which are not read again",
+            "snapshot": done.snapshot_id,
+            "ledger": done.ledger,
+        }
+    )
+    print_hints(done.warnings, done.next)
+
+
+def diff(
+    table: TableName, before: OneVersion, after: OneVersion, source: SourceName = None, as_json: AsJson = False
+) -> None:
+    """Objects that the bookmark knows differently after one version than after another."""
+    (declaration,) = sources_to_change(declared(table), source, every=False)
     found = differences(declaration, services_for(declaration), before, after)
     if as_json:
         print_json([asdict(difference) for difference in found])

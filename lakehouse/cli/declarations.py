@@ -30,7 +30,7 @@ def validate(as_json: AsJson = False) -> None:
         print_json({"folder": str(root), "tables": [d.table for d in good], "mistakes": list(mistakes)})
     else:
         if good:
-            rows = [(d.table, d.source.uri, ", ".join(d.key), d.hash) for d in good]
+            rows = [(d.table, "\n".join(s.uri for s in d.sources), ", ".join(d.key), d.hash) for d in good]
             print_table("", ["table", "source", "key", "declaration"], rows)
         for line in mistakes:
             error_console().print(line, markup=False)
@@ -44,7 +44,7 @@ def _mistakes_of_sql(declaration: Declaration) -> list[str]:
     lines: list[str] = []
     for check in (check_sql, check_delete_condition):
         try:
-            check(declaration)
+            check(declaration.by_source[0])
         except DeclarationError as error:
             lines += error.message.splitlines()
     return lines

@@ -11,23 +11,29 @@ from rich.text import Text
 
 from lakehouse.cli.options import (
     AcceptMissing,
+    AcceptNew,
     AsJson,
     First,
     Last,
     ModeName,
     Partition,
+    SourceName,
     TableName,
     declared,
+    narrowed,
     parse_mode,
     parse_window,
-    refuse,
     services_for,
+    sources_of,
 )
 from lakehouse.cli.output import console, error_console, print_json, print_pairs, print_table, progress_bar
+from lakehouse.declaration import Declaration
 from lakehouse.errors import LakehouseError
 from lakehouse.ingest import LoadRequest, ingest, plan_load
 from lakehouse.model import Decision, Plan, Receipt
 from lakehouse.receipt import failed_receipt, receipt_json
+from lakehouse.receipt_total import worst_exit_code
+from lakehouse.services import Services
 
 FromBatch = Annotated[
     str | None,
@@ -41,8 +47,6 @@ ToBatch = Annotated[
         "--to-batch", metavar="B", help="With --from-batch: read again what later ones up to this batch read."
     ),
 ]
-Name = Annotated[str | None, typer.Option(hidden=True)]
-Flag = Annotated[bool, typer.Option(hidden=True)]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -59,12 +63,14 @@ def load(
     as_json: AsJson = False,
     from_batch: FromBatch = None,
     to_batch: ToBatch = None,
-    source: Name = None,
-    accept_new: Flag = False,
+    source: SourceName = None,
+    accept_new: AcceptNew = False,
     accept_missing: AcceptMissing = False,
 ) -> None:
-    """Read what is new, merge it by key, publish rows and bookmark in one commit, and print the receipt."""
-    refuse(source=source, accept_new=accept_new)
+    """Read what is new, merge it by key, publish rows and bookmark in one commit, and print the receipt.
+
+    Of several sources one after the other; the exit code is that of the source that ended worst: 70, 4, 2, 1, 3, 0.
+    """
     request = LoadRequest(
         mode=parse_mode(mode),
         window=parse_window(partition, first, last),
@@ -72,8 +78,9 @@ def load(
         to_batch=to_batch,
         run_id=f"cli-{uuid.uuid4().hex[:12]}",
         accept_missing=accept_missing,
+        accept_new=accept_new,
     )
-    declaration = declared(table)
+    declaration = narrowed(declared(table), source)
     with progress_bar(quiet=as_json) as show:
         try:
             receipt = ingest(declaration, request, services_for(declaration, progress=show))
@@ -96,12 +103,14 @@ def plan(
     as_json: AsJson = False,
     from_batch: FromBatch = None,
     to_batch: ToBatch = None,
-    source: Name = None,
-    accept_new: Flag = False,
+    source: SourceName = None,
+    accept_new: AcceptNew = False,
     accept_missing: AcceptMissing = False,
 ) -> None:
-    """Print what a load would read, object by object, with the reason. Writes nothing."""
-    refuse(source=source, accept_new=accept_new)
+    """Print what a load would read, object by object, with the reason. Writes nothing.
+
+    Of several sources each by itself: one that cannot be listed hides none of the others.
+    """
     declaration = declared(table)
     request = LoadRequest(
         mode=parse_mode(mode),
@@ -109,12 +118,39 @@ def plan(
         from_batch=from_batch,
         to_batch=to_batch,
         accept_missing=accept_missing,
+        accept_new=accept_new,
     )
-    made = plan_load(declaration, request, services_for(declaration))
+    services = services_for(declaration)
+    parts = sources_of(declaration, source)
+    if len(parts) == 1:
+        made = plan_load(parts[0], request, services)
+        if as_json:
+            print_json(plan_json(made))
+        else:
+            print_plan(made)
+        return
+    made_or_not = [(one.context, _plan_or_error(one, request, services)) for one in parts]
     if as_json:
-        print_json(plan_json(made))
-    else:
-        print_plan(made)
+        print_json({"table": table, "sources": [_planned_json(context, found) for context, found in made_or_not]})
+    for context, found in made_or_not:
+        if not isinstance(found, Plan):
+            print_failure(f"{context}: {found.message}", found.next)
+        elif not as_json:
+            print_plan(found)
+    raise typer.Exit(worst_exit_code([0 if isinstance(f, Plan) else f.exit_code for _, f in made_or_not]))
+
+
+def _plan_or_error(declaration: Declaration, request: LoadRequest, services: Services) -> Plan | LakehouseError:
+    try:
+        return plan_load(declaration, request, services)
+    except LakehouseError as error:
+        return error
+
+
+def _planned_json(context: str, found: Plan | LakehouseError) -> dict[str, object]:
+    if isinstance(found, Plan):
+        return plan_json(found)
+    return {"context": context, "error": found.message, "next": found.next, "exit_code": found.exit_code}
 
 
 def plan_json(plan: Plan) -> dict[str, object]:
@@ -140,6 +176,8 @@ def plan_json(plan: Plan) -> dict[str, object]:
         "unfinished": list(plan.unfinished),
         "warnings": list(plan.warnings),
         "held": plan.held,
+        "unaccepted": plan.unaccepted,
+        "next": plan.answer,
     }
 
 
@@ -149,10 +187,12 @@ def print_plan(plan: Plan) -> None:
         (d.decision.value, number.get(d.object.uri), d.landing_date, d.object.size, d.object.uri, d.reason)
         for d in plan.decisions
     ]
-    title = f"plan of {plan.table}: {plan.mode.value}, bookmark version {plan.bookmark_version}"
+    title = f"plan of {plan.table}: {plan.mode.value}, bookmark {plan.context} version {plan.bookmark_version}"
     print_table(title, ["decision", "batch", "date", "bytes", "object", "reason"], rows)
     for warning in (*plan.warnings, *_unfinished(plan)):
         console().print(Text(f"warning: {warning}", style="yellow"))
+    if plan.unaccepted:
+        console().print(Text(f"a load refuses this: {plan.answer}"))
     if not plan.batches:
         console().print("nothing to do")
 
@@ -166,13 +206,17 @@ def _unfinished(plan: Plan) -> list[str]:
 
 
 def print_receipt(receipt: Receipt) -> None:
-    """The receipt for people: state first, then what it counted."""
+    """The receipt for people: state first, then what it counted; of several sources each, and the total."""
+    for part in receipt.sources:
+        print_receipt(part)
     version = receipt.bookmark_version
     print_pairs(
         {
             "table": receipt.table,
             "state": receipt.state.value,
-            "bookmark": f"{receipt.context} version {'-' if version is None else version}",
+            "bookmark": receipt.context
+            if receipt.sources
+            else f"{receipt.context} version {'-' if version is None else version}",
             "snapshot": receipt.snapshot_id,
             "batches": ", ".join(b.batch_id for b in receipt.batches) or "-",
             "objects": ", ".join(f"{n} {name}" for name, n in receipt.objects.items()),
@@ -191,14 +235,20 @@ def print_receipt(receipt: Receipt) -> None:
             for day, c in receipt.dates.items()
         ]  # fmt: skip
         print_table("", columns, rows)
-    for warning in receipt.warnings:
+    for warning in () if receipt.sources else receipt.warnings:
         console().print(Text(f"warning: {warning}", style="yellow"))
 
 
 def print_ending(receipt: Receipt) -> None:
     """What went wrong and what helps, on standard error."""
+    for part in receipt.sources or (receipt,):
+        name = f"{part.context}: " if receipt.sources and part.error else ""
+        print_failure(name + part.error, part.next)
+
+
+def print_failure(error: str, next_step: str) -> None:
     out = error_console()
-    if receipt.error:
-        out.print(Text.assemble(("error: ", "bold red"), receipt.error))
-    if receipt.next:
-        out.print(Text.assemble(("next:  ", "bold"), receipt.next))
+    if error:
+        out.print(Text.assemble(("error: ", "bold red"), error))
+    if next_step:
+        out.print(Text.assemble(("next:  ", "bold"), next_step))

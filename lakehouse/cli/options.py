@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from lakehouse.declaration import Declaration, find_declaration
+from lakehouse.declaration.problem import nearest
 from lakehouse.errors import NotAvailable, UsageError
 from lakehouse.model import GLUE_MODES, Mode, Window
 from lakehouse.services import Progress, Services, open_services
@@ -37,6 +38,48 @@ AcceptMissing = Annotated[
         help="Replace dates although consumed objects of theirs are not listed any more: their rows are removed.",
     ),
 ]
+
+
+SourceName = Annotated[
+    str | None, typer.Option("--source", metavar="NAME", help="One source of the table, by its bookmark.")
+]
+EverySource = Annotated[bool, typer.Option("--all", help="Every source of the table.")]
+AcceptNew = Annotated[
+    bool,
+    typer.Option(
+        "--accept-new", help="Read a source from the beginning although its bookmark is new or was elsewhere."
+    ),
+]
+
+
+def narrowed(declaration: Declaration, source: str | None) -> Declaration:
+    """The declaration with that source alone; as it is without a name. Raises UsageError for an unknown one."""
+    if source is None:
+        return declaration
+    for one in declaration.by_source:
+        if one.context == source:
+            return one
+    raise UsageError(
+        f"--source: table {declaration.table} has no source with bookmark {source}; "
+        f"{nearest(source, declaration.contexts)}"
+    )
+
+
+def sources_of(declaration: Declaration, source: str | None, *, every: bool = False) -> tuple[Declaration, ...]:
+    """One declaration for each source that is looked at: the named one, or all. Raises as `narrowed` does."""
+    if source is not None and every:
+        raise UsageError("--source and --all exclude each other")
+    return narrowed(declaration, source).by_source
+
+
+def sources_to_change(declaration: Declaration, source: str | None, *, every: bool) -> tuple[Declaration, ...]:
+    """As `sources_of`, for a change: of several sources one must be named, or all be meant."""
+    if source is None and not every and len(declaration.sources) > 1:
+        raise UsageError(
+            f"table {declaration.table} has several sources: {', '.join(declaration.contexts)}; say which",
+            next=f"the same command with --source {declaration.contexts[0]}, or with --all",
+        )
+    return sources_of(declaration, source, every=every)
 
 
 def declared(table: str) -> Declaration:

@@ -38,6 +38,13 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, default=_plain, indent=2, ensure_ascii=False) + "\n")
 
 
+def of_sources(table: str, found: Sequence[tuple[str, Any]]) -> Any:
+    """What was found of each source, by context, as one document: of an only source it is what was found."""
+    if len(found) == 1:
+        return found[0][1]
+    return {"table": table, "sources": [{"context": context, "found": value} for context, value in found]}
+
+
 def print_error(arguments: Sequence[str], message: str, *, next_step: str = "", exit_code: int) -> None:
     """An error for people on standard error; with `--json` also as a document on standard output."""
     if wants_json(arguments):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
 from typing import Annotated
 
@@ -39,20 +40,33 @@ def reconcile(
     day = parse_date("--partition", partition) if partition is not None else None
     services = services_for(declaration)
     result = recount(declaration, services, landing_date=day, reread=reread)
-    listed = find_completeness(declaration, services, landing_date=day) if objects else None
+    parts = declaration.by_source if objects else ()
+    listed = [(one.context, find_completeness(one, services, landing_date=day)) for one in parts]
     if as_json:
-        print_json(recount_json(table, result) | (completeness_json(listed) if listed else {}))
+        print_json(recount_json(table, result) | (listings_json(listed) if listed else {}))
     else:
         print_recount(table, result)
-        if listed:
-            print_completeness(listed)
-    raise typer.Exit(0 if result.holds and (listed is None or listed.holds) else 1)
+        for context, found in listed:
+            print_completeness(
+                found, of=f"the landing folder of {context}" if len(listed) > 1 else "the landing folder"
+            )
+    raise typer.Exit(0 if result.holds and all(found.holds for _, found in listed) else 1)
 
 
 def find_completeness(declaration: Declaration, services: Services, *, landing_date: date | None) -> Completeness:
     """The listing of one landing date, or all of it, against the bookmark."""
     plan = plan_load(declaration, LoadRequest(window=Window(landing_date, landing_date)), services)
     return completeness(plan, find_position(declaration, services).bookmark.seen)
+
+
+def listings_json(listed: Sequence[tuple[str, Completeness]]) -> dict[str, object]:
+    """What `--objects` adds to the document; of several sources one entry each."""
+    if len(listed) == 1:
+        return completeness_json(listed[0][1])
+    return {
+        "complete": all(found.holds for _, found in listed),
+        "sources": [{"context": context, **completeness_json(found)} for context, found in listed],
+    }
 
 
 def completeness_json(listed: Completeness) -> dict[str, object]:
@@ -71,9 +85,9 @@ def completeness_json(listed: Completeness) -> dict[str, object]:
     }
 
 
-def print_completeness(listed: Completeness) -> None:
+def print_completeness(listed: Completeness, *, of: str) -> None:
     rows = [(e.holds, e.name, e.landing_date, e.left, e.right) for e in listed.equations]
-    print_table("the landing folder", ["holds", "equation", "date", "left", "right"], rows)
+    print_table(of, ["holds", "equation", "date", "left", "right"], rows)
     if listed.left:
         left = [(d.decision, d.object.uri, d.reason) for d in listed.left]
         print_table("not dealt with", ["what", "uri", "reason"], left)

@@ -88,9 +88,6 @@ def _validate(tree: Tree, read: ReadScript) -> tuple[Declaration | None, list[Fi
         findings += [finding for finding in explain(error, attributes) if not _follows(finding.loc, tree)]
     if isinstance(attributes, dict):
         findings += [finding for finding in broken_rules(attributes) if not _follows(finding.loc, tree)]
-        if attributes.get("sources") is not None:
-            # its finding is enough: `sources` stands in place of `source`
-            findings = [f for f in findings if f.loc != ("source",)]
     return declaration, findings
 
 

@@ -42,7 +42,7 @@ _KINDS = {
 }
 _EXAMPLES = {
     "table": "table: analytics.orders",
-    "source": "source: {uri: s3://bucket/folder/, format: {type: csv}}",
+    "bookmark": "bookmark: orders_eu, a name of its own",
     "uri": "uri: s3://bucket/folder/",
     "format": "format: {type: csv}",
     "columns": "columns: {order_id: bigint, order_time: timestamptz}",
@@ -172,7 +172,7 @@ _HOMES: dict[str, type[BaseModel]] = {
 
 
 def _model_at(loc: Loc) -> type[BaseModel]:
-    match loc:
+    match ("source", *loc[2:]) if loc[:1] == ("sources",) else loc:
         case ("source",):
             return Source
         case ("source", "ready"):

@@ -82,17 +82,6 @@ def later(*values: object) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def only(default: object) -> BeforeValidator:
-    """Refuse every value but the default: the whole field is not available yet."""
-
-    def check(value: object) -> object:
-        if value != default:
-            raise not_available("the field")
-        return value
-
-    return BeforeValidator(check)
-
-
 def environment_value(value: object) -> object:
     """The value that a text from the environment stands for; any other value as it is."""
     return scalar(str(value)) if isinstance(value, Substituted) else value

@@ -65,17 +65,19 @@ def find_declaration(root: Path, table: str, env: Mapping[str, str]) -> Declarat
 
 
 def declarations_reading(root: Path, uri: str, env: Mapping[str, str]) -> tuple[Declaration, ...]:
-    """The declarations whose source folder holds an object; of several, those whose `files` ask for it if any does.
+    """The declarations whose source folder holds an object, each with that source alone; of several, those whose
+    `files` ask for it if any does.
 
     Raises as `find_declaration` does where there is none.
     """
     parsed = _load(root, env)
-    holding = [d for d in parsed.declarations if uri.startswith(d.source.uri)]
+    every = [one for declaration in parsed.declarations for one in declaration.by_source]
+    holding = [d for d in every if uri.startswith(d.source.uri)]
     asking = [d for d in holding if d.source.locate(uri.removeprefix(d.source.uri))[1]]
     if holding:
         return tuple(asking or holding)
     parsed.or_raise()
-    sources = sorted({d.source.uri for d in parsed.declarations})
+    sources = sorted({d.source.uri for d in every})
     hint = nearest(uri, sources) if sources else f"no table is declared below {root}"
     raise UsageError(f"no declared source holds uri={uri}; {hint}", next="lakehouse validate")
 

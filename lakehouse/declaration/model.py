@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -45,7 +45,6 @@ from lakehouse.declaration.fields import (
     Values,
     Zone,
     later,
-    only,
 )
 from lakehouse.declaration.partition_field import PartitionField, parse_partition_field
 from lakehouse.declaration.problem import Position
@@ -112,8 +111,8 @@ class Declaration(Values):
     owners: tuple[Owner, ...] = ()
     group: Group | None = None
     tags: Mapping[TagKey, TagValue] = Field(default_factory=dict)
-    source: Source
-    sources: Annotated[None, only(None)] = None
+    one_source: Source | None = Field(default=None, alias="source")
+    many_sources: Annotated[tuple[Source, ...], Field(min_length=1)] = Field(default=(), alias="sources")
     columns: Annotated[tuple[Column, ...], BeforeValidator(named_columns), Field(min_length=1)]
     unknown_columns: Literal["reject", "ignore", "rescue", "add"] = "reject"
     sql: Script | None = None
@@ -141,19 +140,24 @@ class Declaration(Values):
     catalog: Annotated[Text, Field(min_length=1)] | None = None
     _origin: Origin | None = PrivateAttr(default=None)
     _declared: Declaration | None = PrivateAttr(default=None)
+    _every_source: tuple[Source, ...] = PrivateAttr(default=())
 
     @model_validator(mode="before")
     @classmethod
     def _default_bookmark(cls, data: object) -> object:
         """The context of an only source is the table's own name unless one is given."""
-        if not isinstance(data, dict) or not isinstance(source := data.get("source"), dict):
+        if not isinstance(data, dict):
             return data
-        if source.get("bookmark") is not None:
-            return data
+        data = {name: value for name, value in data.items() if name != "sources" or value is not None}
         table = data.get("table")
         name = table.rpartition(".")[2] if isinstance(table, str) else ""
         # an invalid table has a finding of its own
-        return {**data, "source": {**source, "bookmark": name if re.fullmatch(r"[A-Za-z0-9_]+", name) else "unknown"}}
+        default = name if re.fullmatch(r"[A-Za-z0-9_]+", name) else "unknown"
+        if isinstance(source := data.get("source"), dict):
+            data["source"] = _named(source, default)
+        if isinstance(sources := data.get("sources"), list) and len(sources) == 1 and isinstance(sources[0], dict):
+            data["sources"] = [_named(sources[0], default)]
+        return data
 
     @model_validator(mode="before")
     @classmethod
@@ -174,9 +178,58 @@ class Declaration(Values):
         return self.table.rpartition(".")[2]
 
     @property
+    def sources(self) -> tuple[Source, ...]:
+        """Everything that fills the table, in the declared order."""
+        return self.many_sources or ((self.one_source,) if self.one_source else ())
+
+    @property
+    def source(self) -> Source:
+        """The only source: loads and what they call are given a declaration with one (`by_source`).
+
+        Raises ValueError where there are several.
+        """
+        (source,) = self.sources
+        return source
+
+    @property
+    def by_source(self) -> tuple[Declaration, ...]:
+        """The same table once for each source, with that source alone; each knows the contexts of all of them."""
+        if len(self.sources) == 1:
+            return (self,)
+        return tuple(self._with_source(source) for source in self.sources)
+
+    @property
     def context(self) -> str:
-        """The name of the source's position."""
+        """The name of the only source's position."""
         return self.source.bookmark
+
+    @property
+    def contexts(self) -> tuple[str, ...]:
+        """The names of the positions of all sources that the file declares, in its order."""
+        return tuple(source.bookmark for source in self.every_source)
+
+    @property
+    def every_source(self) -> tuple[Source, ...]:
+        """All sources that the file declares, also of a declaration that is left with one of them."""
+        return self._every_source or self.sources
+
+    @property
+    def dated(self) -> bool:
+        """Whether the paths of objects name landing dates: those of every source, or of none."""
+        return self.sources[0].landing is not None
+
+    def under(self, context: str) -> Declaration:
+        """The declaration of the source with that context; of any other context, as if the first source had it."""
+        for declaration in self.by_source:
+            if declaration.context == context:
+                return declaration
+        return self._with_source(self.sources[0].model_copy(update={"bookmark": context}))
+
+    def _with_source(self, source: Source) -> Declaration:
+        made = self.model_copy(update={"one_source": source, "many_sources": ()})
+        made.__dict__.pop("hash", None)  # kept of the copied one, which another source may have
+        made._every_source = self.every_source
+        return made
 
     def origin(self, column: Column) -> tuple[str, ...]:
         """The names that lead to a column's value in a record, from the outside; in CSV a dot is a character."""
@@ -264,7 +317,8 @@ class Declaration(Values):
     def hash(self) -> str:
         """16 hex digits over what changes the read or the result; owners, gates, bounds and schedules do not.
 
-        Defaults are left out, so that a new field does not make every loaded object look outdated.
+        Defaults are left out, so that a new field does not make every loaded object look outdated. With one source it
+        is the same whether that stands under `source` or alone under `sources`.
         """
         if self._declared is not None:
             return self._declared.hash
@@ -276,6 +330,8 @@ class Declaration(Values):
             include=_HASHED,
             exclude={"columns": {"__all__": {"pii"}}},
         )
+        if len(self.many_sources) == 1:
+            (what["source"],) = what.pop("sources")
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
@@ -315,8 +371,14 @@ class Declaration(Values):
         return hash((self.table, self.hash))
 
 
-_HASHED: dict[str, set[str] | bool] = {
-    "source": {"uri", "partition", "files", "format", "on_overwrite"},
+def _named(source: dict[str, object], bookmark: str) -> dict[str, object]:
+    return source if source.get("bookmark") is not None else {**source, "bookmark": bookmark}
+
+
+_OF_SOURCE = {"uri", "partition", "files", "format", "on_overwrite"}
+_HASHED: dict[str, Any] = {
+    "one_source": _OF_SOURCE,
+    "many_sources": {"__all__": _OF_SOURCE},
     "sql": {"text"},
     **dict.fromkeys(("columns", "unknown_columns", "write", "key", "ordering"), True),
     **dict.fromkeys(("delete_when", "deletes", "lineage"), True),

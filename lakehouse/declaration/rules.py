@@ -6,7 +6,7 @@ Values of a wrong kind are passed over, the model has refused them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,8 @@ from lakehouse.declaration.computed_rules import broken_computed_rules, is_compu
 from lakehouse.declaration.fields import show
 from lakehouse.declaration.mixed_rules import broken_mixed_rules
 from lakehouse.declaration.partition_field import TIME_TRANSFORMS, PartitionField, fits, fitting, parse_partition_field
-from lakehouse.declaration.problem import Finding, nearest
+from lakehouse.declaration.problem import Finding, Loc, nearest
+from lakehouse.declaration.source_rules import broken_source_rules, placed_sources
 from lakehouse.declaration.type_rules import broken_type_rules
 from lakehouse.declaration.write_rules import broken_write_rules
 from lakehouse.types import ColumnType, parse_type
@@ -47,24 +48,37 @@ _COLUMN_OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class _Raw:
-    """The parts of the raw attributes that rules speak about, empty where they are wrong."""
+    """The parts of the raw attributes that rules speak about, empty where they are wrong. `place` is where the source
+    stands, `options` what the formats of all sources let a column say."""
 
     columns: Mapping[str, Mapping[str, Any]]
     types: Mapping[str, ColumnType]
+    place: Loc
     source: Mapping[str, Any]
     format: Mapping[str, Any]
+    options: Collection[str]
 
 
 def broken_rules(attributes: Mapping[str, Any]) -> Iterator[Finding]:
-    """Every rule between fields that `attributes`, straight from the file, break."""
+    """Every rule between fields that `attributes`, straight from the file, break; what several sources break comes once
+    for each."""
     given = _mapping(attributes.get("columns"))
     columns = {name: spec if isinstance(spec, dict) else {"type": spec} for name, spec in given.items()}
-    source = _mapping(attributes.get("source"))
     types = {name: found for name, spec in columns.items() if (found := _type(spec.get("type")))}
-    raw = _Raw(columns, types, source, _mapping(source.get("format")))
+    yield from broken_source_rules(attributes)
+    sources = placed_sources(attributes)
+    formats = [_mapping(source.get("format")) for _, source in sources]
+    options = {option for form in formats for option in _COLUMN_OPTIONS.get(str(form.get("type")), ())}
+    for (place, source), form in zip(sources, formats, strict=True):
+        yield from _broken_with(attributes, _Raw(columns, types, place, source, form, options))
+
+
+def _broken_with(attributes: Mapping[str, Any], raw: _Raw) -> Iterator[Finding]:
+    """The rules with one source."""
+    columns, types = raw.columns, raw.types
     yield from _column_names(raw)
     yield from _paths(raw)
-    yield from _ready(source)
+    yield from _ready(raw)
     yield from _spellings(raw)
     yield from _nested_origins(raw)
     if columns:
@@ -82,7 +96,7 @@ def broken_rules(attributes: Mapping[str, Any]) -> Iterator[Finding]:
     yield from broken_mixed_rules(
         types, columns=columns, format_type=raw.format.get("type"), key=_texts(attributes.get("key"))
     )
-    yield from broken_write_rules(attributes)
+    yield from broken_write_rules(attributes, raw.source, place=raw.place)
     yield from broken_computed_rules(
         columns, script=attributes.get("sql"), unknown_columns=attributes.get("unknown_columns")
     )
@@ -143,14 +157,14 @@ def _paths(raw: _Raw) -> Iterator[Finding]:
             yield Finding((*place[:2], "type"), f"got {raw.types[name]}; expected date, for from_path: date")
 
 
-def _ready(source: Mapping[str, Any]) -> Iterator[Finding]:
+def _ready(raw: _Raw) -> Iterator[Finding]:
     """What makes a landing date ready means nothing where there is none."""
-    if not source or source.get("partition") is not None:
+    if not raw.source or raw.source.get("partition") is not None:
         return
     for name in ("objects", "marker"):
-        if _mapping(source.get("ready")).get(name) is not None:
+        if _mapping(raw.source.get("ready")).get(name) is not None:
             message = "it is about a landing date, and the source has none; add source.partition, or use control"
-            yield Finding(("source", "ready", name), message, at_key=True)
+            yield Finding((*raw.place, "ready", name), message, at_key=True)
 
 
 def _spellings(raw: _Raw) -> Iterator[Finding]:
@@ -164,7 +178,7 @@ def _spellings(raw: _Raw) -> Iterator[Finding]:
             kind = raw.types.get(name)
             if spec.get("from_path") is not None:
                 yield Finding(place, "the value comes from the path, whose spelling is fixed; leave it out")
-            elif known and option not in known:
+            elif known and option not in raw.options:
                 yield Finding(
                     place, f"columns of a {raw.format['type']} file have no {option}; known are {', '.join(known)}"
                 )
@@ -245,21 +259,22 @@ def _transform(place: tuple[str, int], field: PartitionField, raw: _Raw) -> Iter
 
 
 def _format_characters(raw: _Raw) -> Iterator[Finding]:
+    place = (*raw.place, "format")
     if raw.format.get("type") == "csv":
         delimiter, quote = raw.format.get("delimiter", ","), raw.format.get("quote", '"')
         if delimiter == quote:
-            yield Finding(("source", "format", "quote"), f"delimiter and quote are both {show(quote)}; choose another")
+            yield Finding((*place, "quote"), f"delimiter and quote are both {show(quote)}; choose another")
         if raw.format.get("escape") is not None and raw.format["escape"] == delimiter:
-            yield Finding(("source", "format", "escape"), "it is the delimiter too; choose another character")
+            yield Finding((*place, "escape"), "it is the delimiter too; choose another character")
         if raw.format.get("thousands") == (point := raw.format.get("decimal", ".")):
             message = f"decimal and thousands are both {show(point)}; declare the other one of them"
-            yield Finding(("source", "format", "thousands"), message)
-    yield from _boolean_words(("source", "format", "booleans"), raw.format)
+            yield Finding((*place, "thousands"), message)
+    yield from _boolean_words((*place, "booleans"), raw.format)
     for name, spec in raw.columns.items():
         yield from _boolean_words(("columns", name, "booleans"), spec)
 
 
-def _boolean_words(place: tuple[str, ...], spec: Mapping[str, Any]) -> Iterator[Finding]:
+def _boolean_words(place: Loc, spec: Mapping[str, Any]) -> Iterator[Finding]:
     booleans = _mapping(spec.get("booleans"))
     both = {word for _, word in _texts(booleans.get("true"))} & {word for _, word in _texts(booleans.get("false"))}
     if both:

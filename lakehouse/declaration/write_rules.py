@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lakehouse.declaration.fields import environment_value, show
-from lakehouse.declaration.problem import Finding
+from lakehouse.declaration.problem import Finding, Loc
 from lakehouse.naming import MERGE_MODE, MERGE_MODES, REWRITE_RATIO, SMALL_FILE_BYTES, TARGET_FILE_BYTES
 
 MODES = ("upsert", "snapshot", "replace_partition", "append")
@@ -40,14 +40,15 @@ _ONLY = {
 """Properties that would promise what the loader does not do, with the one value that is true."""
 
 
-def broken_write_rules(attributes: Mapping[str, Any]) -> Iterator[Finding]:
-    """Every rule of write modes, deletes and table settings that `attributes`, straight from the file, break."""
-    source = attributes.get("source")
-    source = source if isinstance(source, dict) else {}
+def broken_write_rules(
+    attributes: Mapping[str, Any], source: Mapping[str, Any], *, place: Loc = ("source",)
+) -> Iterator[Finding]:
+    """Every rule of write modes, deletes and table settings that `attributes`, straight from the file, break with one
+    of their sources, which stands at `place`."""
     mode = attributes.get("write", "upsert")
     if mode in MODES:
         yield from _needs(attributes, source, str(mode))
-        yield from _deletes(attributes, source, str(mode))
+        yield from _deletes(attributes, source, str(mode), place=place)
     yield from _location(attributes.get("location"), source.get("uri"))
     yield from _properties(attributes.get("table_properties"))
 
@@ -67,7 +68,7 @@ def _needs(attributes: Mapping[str, Any], source: Mapping[str, Any], mode: str) 
         yield Finding(("write",), message)
 
 
-def _deletes(attributes: Mapping[str, Any], source: Mapping[str, Any], mode: str) -> Iterator[Finding]:
+def _deletes(attributes: Mapping[str, Any], source: Mapping[str, Any], mode: str, *, place: Loc) -> Iterator[Finding]:
     if attributes.get("delete_when") is not None and mode not in KEYED:
         yield Finding(("delete_when",), f"a delete needs a key that is unique in the table; {mode} has none")
     if attributes.get("deletes") == "soft" and attributes.get("delete_when") is None:
@@ -76,7 +77,7 @@ def _deletes(attributes: Mapping[str, Any], source: Mapping[str, Any], mode: str
     if mode != "snapshot" and ratio != 0.1 and isinstance(ratio, int | float) and not isinstance(ratio, bool):
         yield Finding(("max_deleted_ratio",), f"it bounds write: snapshot alone; leave it out with {mode}")
     if source.get("on_overwrite") == "retract":
-        place = ("source", "on_overwrite")
+        place = (*place, "on_overwrite")
         if mode not in KEYED:
             does = "removes the rows of an object's old version already"
             yield Finding(place, f"{mode} {does}; leave retract out")

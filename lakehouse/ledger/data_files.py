@@ -5,7 +5,7 @@ A file is written locally, then uploaded through the table's FileIO; until a com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,9 +89,10 @@ def every_row(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-def without_context(context: str) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    """What is kept of a batch of rows when a context's rows go."""
-    return lambda batch: batch.filter(pc.not_equal(batch.column("context"), pa.scalar(context)))
+def without_contexts(contexts: Collection[str]) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """What is kept of a batch of rows when the rows of contexts go."""
+    gone = pa.array(sorted(contexts), pa.string())
+    return lambda batch: batch.filter(pc.invert(pc.is_in(batch.column("context"), value_set=gone)))
 
 
 def rewrite_files(

@@ -38,13 +38,17 @@ def standing_of(target: Target) -> Standing:
 
 
 def _snapshot_ids(target: Target) -> dict[int, int]:
-    """Snapshots by bookmark version, from the tag back: one that is merely in the metadata was never published."""
+    """Snapshots by bookmark version, from the tag back: one that is merely in the metadata was never published.
+
+    Before a renaming the bookmark had its old name.
+    """
     found: dict[int, int] = {}
-    snapshot = target.tag
+    snapshot, context = target.tag, target.context
     while snapshot is not None and target.table is not None:
         properties = summary(snapshot)
-        if properties.get(naming.CONTEXT) == target.context and naming.BOOKMARK_VERSION in properties:
+        if properties.get(naming.CONTEXT) == context and naming.BOOKMARK_VERSION in properties:
             found[int(properties[naming.BOOKMARK_VERSION])] = snapshot.snapshot_id
+            context = properties.get(naming.RENAMED_FROM, context)
         parent = snapshot.parent_snapshot_id
         snapshot = target.table.metadata.snapshot_by_id(parent) if parent is not None else None
     return found

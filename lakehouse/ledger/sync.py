@@ -7,7 +7,7 @@ Never reads or writes a target.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ from lakehouse.ledger.data_files import (
     partition_files,
     rewrite_files,
     small_files,
-    without_context,
+    without_contexts,
 )
 from lakehouse.ledger.rows import ROWS, Entry, reject_rows
 from lakehouse.ledger.schema import LEDGERS, REJECTS, head_of, head_property
@@ -48,7 +48,9 @@ _REJECTS_AT_ONCE = 20_000
 @dataclass(frozen=True, slots=True)
 class _Job:
     """What to bring up to where. `start` says from which version on a table lacks rows, `choose` which files of the
-    partition are rewritten by the same commit, `keep` what is kept of them."""
+    partition are rewritten by the same commit, `keep` what is kept of them. `former` are the names that the bookmark
+    had before it was renamed: a table that has no row of it yet has its rows under them, and they go with the same
+    commit."""
 
     standing: Standing
     services: Services
@@ -56,6 +58,14 @@ class _Job:
     start: Callable[[Table], int]
     choose: Callable[[Sequence[DataFile]], Sequence[DataFile]]
     keep: Callable[[pa.RecordBatch], pa.RecordBatch]
+    former: frozenset[str] = frozenset()
+
+    def renamed(self, above: int) -> _Job:
+        """The job for a table that lacks rows above a version."""
+        if above or not self.former:
+            return self
+        gone = {self.standing.context, *self.former}
+        return replace(self, choose=lambda files: files, keep=without_contexts(gone))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +114,7 @@ def rebuild(standing: Standing, services: Services) -> str:
         folder=services.settings.spill,
         start=lambda _: 0,
         choose=lambda files: files,
-        keep=without_context(standing.context),
+        keep=without_contexts([standing.context]),
     )
     return _run(job)
 
@@ -116,6 +126,8 @@ def _run(job: _Job) -> str:
         job = replace(job, folder=scratch)
         tables = {name: _open(job, name) for name in LEDGERS}
         behind = {name: table for name, table in tables.items() if job.start(table) < job.standing.version}
+        if any(job.start(table) == 0 for table in behind.values()):
+            job = replace(job, former=_former(job))
         staged = _stage(job, behind)
         with ThreadPoolExecutor(len(LEDGERS)) as pool:
             # each table is a matter of its own: one that fails leaves the others to be brought up
@@ -145,14 +157,15 @@ def _bring_up(job: _Job, name: str, table: Table, staged: _Staged) -> None:
         files = partition_files(live, standing.table_uuid)
         if staged.added is not None and staged.added.file_path in {file.file_path for file in files}:
             return  # the commit before landed, and only its answer was lost
-        rewrite = _rewrite(job, table, job.choose(files), rewrite)
+        change = job.renamed(above)
+        rewrite = _rewrite(change, table, change.choose(files), rewrite)
         failure = commit_rows(
             job.services.catalog,
             table,
             live=live,
             added=[file for file in (staged.added, rewrite.added) if file is not None],
             removed=rewrite.removed,
-            head={head_property(table_uuid=standing.table_uuid, context=standing.context): str(standing.version)},
+            head=_heads(standing, former=job.former if above == 0 else ()),
             commit_uuid=UUID(hex=job.services.new_id()),
         )
         if failure is None:
@@ -162,6 +175,20 @@ def _bring_up(job: _Job, name: str, table: Table, staged: _Staged) -> None:
         f"table={standing.table} version={standing.version} last_error={type(failure).__name__}",
         next=f"lakehouse ledger rebuild {standing.table}   # or wait: the next load brings the ledger up to date",
     ) from failure
+
+
+def _former(job: _Job) -> frozenset[str]:
+    """The names under which the bookmark published before its own. A first version has none."""
+    if job.standing.version < 2:
+        return frozenset()
+    contexts = {manifest.context for manifest, _ in walk(job.services.state, job.standing.head)}
+    return frozenset(contexts - {job.standing.context})
+
+
+def _heads(standing: Standing, *, former: Collection[str]) -> dict[str, str]:
+    """The properties that say what a table holds: all of the bookmark, and nothing under its former names."""
+    heads = {head_property(table_uuid=standing.table_uuid, context=context): "0" for context in former}
+    return {**heads, head_property(table_uuid=standing.table_uuid, context=standing.context): str(standing.version)}
 
 
 def _live(table: Table) -> LiveFiles:

@@ -115,7 +115,8 @@ class Plan:
     `missing` are consumed objects of dates to be replaced that are not listed any more: such a plan is blocked unless
     the request accepts them. `newest_date` is the landing date that a snapshot feed takes for the whole truth, None
     where no date of this plan can be that; `unfinished` says why its objects do not tell all of it. `held` says who
-    holds the table, so that no load may execute it; empty if nobody does.
+    holds the table, so that no load may execute it; empty if nobody does. `unaccepted` says why no load may execute it
+    without being told that the source is new, `answer` which commands tell it; empty where that is settled.
     """
 
     table: str
@@ -133,6 +134,8 @@ class Plan:
     newest_date: date | None = None
     unfinished: tuple[str, ...] = ()
     held: str = ""
+    unaccepted: str = ""
+    answer: str = ""
 
     def count(self, decision: Decision) -> int:
         return sum(d.decision is decision for d in self.decisions)

@@ -73,7 +73,8 @@ class Manifest:
     `graves` are the files of hard-deleted keys that still count after this batch: each manifest carries on those of the
     one before. `baseline` counts rows that were in the table before it was taken over. `settled_date` is the landing
     date that a snapshot feed's table was last made equal to, by this batch or one before it. `held` is carried on until
-    an operator releases the table.
+    an operator releases the table. `source_uri` is the folder that the last batch up to this one has read, empty where
+    none has and in manifests that are older than the field.
     """
 
     table: str
@@ -106,6 +107,7 @@ class Manifest:
     baseline: int = 0
     settled_date: date | None = None
     held: Hold | None = None
+    source_uri: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,7 @@ class Bookmark:
     held: Hold | None = None
     rulings: Mapping[str, SeenObject] = field(default_factory=dict)
     paused: Mapping[str, SeenObject] = field(default_factory=dict)
+    source_uri: str = ""
 
 
 @dataclass(frozen=True, slots=True)

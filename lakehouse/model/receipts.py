@@ -39,7 +39,8 @@ class BatchReceipt:
 class Receipt:
     """What a load reports, also on failure. `seconds` maps a step's name to wall-clock seconds.
 
-    `bookmark_version` is None if the load failed before it could read the bookmark.
+    `bookmark_version` is None if the load failed before it could read the bookmark. Of several sources everything but
+    `sources` is the total (`lakehouse.receipt_total`), and `bookmark_version` is None: each has its own.
     `table_rows` counts the rows of the whole table after the load, from its manifests; None if that is not known.
     `merge_rule` is the rule by which files with dead rows were rewritten or left with position deletes.
     `added_columns` are the table's columns that files brought undeclared, in this load or before.
@@ -66,3 +67,4 @@ class Receipt:
     table_rows: int | None = None
     merge_rule: str = ""
     added_columns: tuple[str, ...] = ()
+    sources: tuple[Receipt, ...] = ()

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2] / "lakehouse"
 LAYERS = (
     ("errors", "types", "model", "naming", "units"),
     ("declaration", "masking", "recover", "reconcile", "gate", "placement", "bookmark", "arrivals"),
-    ("plan", "manifest", "ready", "sweep", "whole_dates", "completeness"),
+    ("plan", "manifest", "ready", "sweep", "whole_dates", "completeness", "receipt_total"),
     (
         "faults",
         "process",
@@ -37,6 +37,8 @@ LAYERS = (
     ("batch",),
     (
         "receipt",
+        "acceptance",
+        "batch_range",
         "ingest",
         "reread",
         "recount",
@@ -58,6 +60,7 @@ LAYERS = (
 PURE = {
     "errors", "types", "model", "naming", "units", "masking", "recover", "reconcile", "gate", "placement", "bookmark",
     "plan", "arrivals", "completeness", "manifest", "ready", "sweep", "whole_dates",
+    "receipt_total",
 }  # fmt: skip
 IMPURE_STANDARD = {
     "os",

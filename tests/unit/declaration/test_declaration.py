@@ -205,7 +205,6 @@ def test_mistakes_in_the_source(source: str, message: str) -> None:
     ("field", "value"),
     [
         ("engine", "spark"),
-        ("sources", "[{uri: s3://landing/a/}]"),
         ("source", "{uri: {secret: aws:landing#uri}, format: {type: csv}}"),
     ],
 )

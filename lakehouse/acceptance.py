@@ -1,0 +1,117 @@
+"""Whether a source may be read from its beginning: a renamed or re-pointed one would re-read all history (G9).
+
+Owns the question and the marker in the state folder that remembers the answer. Never plans or loads: `lakehouse.ingest`
+asks, and refuses while nobody has answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakehouse import naming
+from lakehouse.model import NEW_TABLE, Bookmark
+from lakehouse.position import Position
+from lakehouse.services import Services
+
+if TYPE_CHECKING:
+    from lakehouse.declaration import Declaration, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What there is no bookmark for, why that is strange, and the commands that answer it."""
+
+    what: str
+    because: str
+    next: str
+
+    def text(self, objects: int) -> str:
+        """What an operator is told, with the objects that a load would read."""
+        would = "1 object would be" if objects == 1 else f"{objects} objects would be"
+        return f"no bookmark for {self.what}; {would} re-read; {self.because}"
+
+
+def open_question(declaration: Declaration, position: Position, services: Services) -> Question | None:
+    """What must be answered before the source is read; None if it goes on where it stood, if it is the first of its
+    table, or if somebody has accepted it."""
+    found = _question(declaration, position)
+    if found is None or _accepted(declaration, position, services):
+        return None
+    return found
+
+
+def accept(
+    declaration: Declaration, position: Position, services: Services, *, sources: Iterable[Source] | None = None
+) -> None:
+    """Remember that the source, or these, may be read from the beginning: not asked again, also if nothing is read."""
+    for source in (declaration.source,) if sources is None else sources:
+        key = _marker(declaration, source, position.target.uuid, services)
+        services.state.create(key, b"{}")
+
+
+def is_first(position: Position) -> bool:
+    """Whether nothing was ever loaded into the table, by any source."""
+    return not position.bookmark.version and not _others(position)
+
+
+def _question(declaration: Declaration, position: Position) -> Question | None:
+    table, context, uri = declaration.table, declaration.context, declaration.source.uri
+    which = f" --source {context}" if len(declaration.contexts) > 1 else ""
+    load = f"lakehouse load {table}{which} --accept-new"
+    if not _was_loaded(position.bookmark):
+        others = _others(position)
+        if not others:
+            return None
+        there = f"the table has {_named(others)}"
+        unnamed = [other for other in position.others if other not in declaration.contexts]
+        if not unnamed or position.bookmark.version:
+            return Question(context, there, f"{load}   # reads them")
+        rename = f"lakehouse bookmark rename {table} {unnamed[0]} {context} --reason TEXT"
+        return Question(context, there, f"{rename}   # goes on where it stands, or {load}   # reads them")
+    before = _read_before(position.bookmark, uri)
+    if before is None:
+        return None
+    because = f"bookmark {context} has read {before}"
+    return Question(
+        f"{context} at {uri}", because, f"{load}   # reads them, or set source.uri back in {declaration.path}"
+    )
+
+
+def _others(position: Position) -> list[str]:
+    """Other contexts of the table, those with a bookmark first."""
+    own = position.target.context
+    return [*position.others, *sorted(position.known - {own, *position.others})]
+
+
+def _named(contexts: list[str]) -> str:
+    more = f" and {len(contexts) - 3} more" if len(contexts) > 3 else ""
+    return f"bookmark{'s' if len(contexts) > 1 else ''} {', '.join(contexts[:3])}{more}"
+
+
+def _was_loaded(bookmark: Bookmark) -> bool:
+    """Whether a batch has read anything: an operator's change alone, such as a hold, makes a bookmark too."""
+    return bool(bookmark.version) and bool(bookmark.source_uri or bookmark.seen or bookmark.paused)
+
+
+def _read_before(bookmark: Bookmark, uri: str) -> str | None:
+    """The folder that was read, if neither it nor `uri` holds the other; manifests that do not name it name objects."""
+    if there := bookmark.source_uri:
+        return None if uri.startswith(there) or there.startswith(uri) else there
+    seen = bookmark.seen or bookmark.paused
+    if any(name.startswith(uri) for name in seen):
+        return None
+    return min(seen).rpartition("/")[0] + "/"
+
+
+def _accepted(declaration: Declaration, position: Position, services: Services) -> bool:
+    """Also by a load that began before the table existed."""
+    lives = dict.fromkeys((position.target.uuid, NEW_TABLE))
+    keys = [_marker(declaration, declaration.source, life, services) for life in lives]
+    return any(data is not None for data in services.state.read_many(keys))
+
+
+def _marker(declaration: Declaration, source: Source, table_uuid: str, services: Services) -> str:
+    root = naming.incarnation_root(services.catalog_name, declaration.table, table_uuid)
+    return root + naming.accepted_marker(source.bookmark, source.uri)
