@@ -72,6 +72,16 @@ def replay_rejects(
     return Replay(change, ingest(declaration, LoadRequest(run_id=operator.run_id), services))
 
 
+def knowing_batch(
+    declarations: Sequence[Declaration], batch_id: str | None, services: Services
+) -> tuple[Declaration, ...]:
+    """Of several sources those that know a batch; all if none is asked for, or if none knows it."""
+    if batch_id is None or len(declarations) == 1:
+        return tuple(declarations)
+    known = tuple(one for one in declarations if knows_batch(one, find_position(one, services), services, batch_id))
+    return known or tuple(declarations)
+
+
 def _propose(
     declaration: Declaration, position: Position, batch_id: str | None, services: Services
 ) -> tuple[Proposal, bool]:

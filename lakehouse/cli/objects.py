@@ -13,14 +13,15 @@ import typer
 from lakehouse.bookmark import RELEASE, RELOAD, SKIP
 from lakehouse.cli.load import print_ending, print_receipt
 from lakehouse.cli.operate import Reason, Why, given_reason, print_hints, state_text, this_operator
-from lakehouse.cli.options import AsJson, DryRun, OneBatch, TableName, declared, services_for
-from lakehouse.cli.output import console, print_json, print_pairs, print_table, progress_bar
+from lakehouse.cli.options import AsJson, DryRun, OneBatch, SourceName, TableName, declared, services_for, sources_of
+from lakehouse.cli.output import console, of_sources, print_json, print_pairs, print_table, progress_bar
 from lakehouse.declaration import Declaration, declarations_reading
 from lakehouse.errors import UsageError
 from lakehouse.object_change import ObjectChange, change_object
 from lakehouse.object_history import Event, explain_object
 from lakehouse.receipt import receipt_json
-from lakehouse.replay import replay_rejects
+from lakehouse.receipt_total import worst_exit_code
+from lakehouse.replay import Replay, knowing_batch, replay_rejects
 from lakehouse.settings import assets_folder
 
 Uri = Annotated[str, typer.Argument(metavar="URI", help="s3://bucket/key, as S3 knows the key.")]
@@ -50,9 +51,9 @@ def add_replay_to(rejects: typer.Typer) -> None:
     rejects.command("replay", epilog="Example: lakehouse rejects replay analytics.orders --dry-run")(replay)
 
 
-def explain(uri: Uri, table: OfTable = None, as_json: AsJson = False) -> None:
+def explain(uri: Uri, table: OfTable = None, source: SourceName = None, as_json: AsJson = False) -> None:
     """Why an object was read, skipped, deferred or rejected; which batch and snapshot hold it."""
-    declaration = _declared_for(uri, table)
+    declaration = _declared_for(uri, table, source)
     found = explain_object(declaration, uri, services_for(declaration))
     if as_json:
         print_json(asdict(found))
@@ -61,6 +62,7 @@ def explain(uri: Uri, table: OfTable = None, as_json: AsJson = False) -> None:
         {
             "object": found.uri,
             "table": found.table,
+            "source": found.context,
             "landing date": found.landing_date,
             "now": f"{found.decision}: {found.reason}" if found.listed else found.reason,
             "etag": found.etag,
@@ -85,8 +87,15 @@ def _event_row(event: Event) -> tuple[object, ...]:
 
 
 def _command(kind: str) -> Callable[..., None]:
-    def command(uri: Uri, reason: Why, table: OfTable = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-        declaration = _declared_for(uri, table)
+    def command(
+        uri: Uri,
+        reason: Why,
+        table: OfTable = None,
+        source: SourceName = None,
+        dry_run: DryRun = False,
+        as_json: AsJson = False,
+    ) -> None:
+        declaration = _declared_for(uri, table, source)
         operator = this_operator(given_reason(reason))
         change = change_object(declaration, uri, kind, operator, services_for(declaration), dry_run=dry_run)
         if as_json:
@@ -101,46 +110,66 @@ def replay(
     table: TableName,
     batch: OneBatch = None,
     reason: Reason = "the declaration was mended",
+    source: SourceName = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Read again the objects whose rejects stand, after the declaration was mended, and load.
 
     First a bookmark change has them read again, then an ordinary load does it: if it dies between the two, the next
-    load goes on.
+    load goes on. Of several sources those that know the batch, or all.
     """
     declaration = declared(table)
     with progress_bar(quiet=as_json) as show:
         services = services_for(declaration, progress=show)
-        done = replay_rejects(declaration, this_operator(reason), services, batch_id=batch, dry_run=dry_run)
-    if as_json and done.receipt is None:
-        print_json(asdict(done.change))
-    elif as_json and done.receipt is not None:
-        print_json({**receipt_json(done.receipt), "replay": asdict(done.change)})
-    else:
+        parts = knowing_batch(sources_of(declaration, source), batch, services)
+        operator = this_operator(reason)
+        made = [
+            (one.context, replay_rejects(one, operator, services, batch_id=batch, dry_run=dry_run)) for one in parts
+        ]
+    if as_json:
+        print_json(of_sources(table, [(context, _replay_json(done)) for context, done in made]))
+    receipts = [done.receipt for _, done in made if done.receipt is not None]
+    for _, done in () if as_json else made:
         # the load that the change asks for has been run
         _print_change(done.change if done.receipt is None else replace(done.change, next=""))
+        if done.receipt is not None:
+            print_receipt(done.receipt)
+    for receipt in receipts:
+        print_ending(receipt)
+    raise typer.Exit(worst_exit_code([receipt.exit_code for receipt in receipts]))
+
+
+def _replay_json(done: Replay) -> dict[str, object]:
     if done.receipt is None:
-        return
-    if not as_json:
-        print_receipt(done.receipt)
-    print_ending(done.receipt)
-    raise typer.Exit(done.receipt.exit_code)
+        return asdict(done.change)
+    return {**receipt_json(done.receipt), "replay": asdict(done.change)}
 
 
-def _declared_for(uri: str, table: str | None) -> Declaration:
-    """The declaration whose source holds the object, or the named one of several."""
+def _declared_for(uri: str, table: str | None, source: str | None) -> Declaration:
+    """The declaration with the one source that holds the object, or with the named one of several."""
     if table is not None:
-        declaration = declared(table)
-        if not uri.startswith(declaration.source.uri):
-            raise UsageError(f"the source of {table} does not hold uri={uri}: source={declaration.source.uri}")
-        return declaration
-    found = declarations_reading(assets_folder(os.environ), uri, os.environ)
-    if len(found) > 1:
-        tables = ", ".join(d.table for d in found)
+        parts = sources_of(declared(table), source)
+        holding = [one for one in parts if uri.startswith(one.source.uri)]
+        asking = [one for one in holding if one.source.locate(uri.removeprefix(one.source.uri))[1]]
+        found = tuple(asking or holding)
+        if not found:
+            uris = ", ".join(one.source.uri for one in parts)
+            raise UsageError(f"the source of {table} does not hold uri={uri}: source={uris}")
+    else:
+        found = declarations_reading(assets_folder(os.environ), uri, os.environ)
+        if source is not None:
+            found = tuple(one for one in found if one.context == source) or found
+    if len({one.table for one in found}) > 1:
+        tables = ", ".join(dict.fromkeys(one.table for one in found))
         raise UsageError(
             f"several tables read uri={uri}: {tables}; say which with --table",
             next=f"the same command with --table {found[0].table}",
+        )
+    if len(found) > 1:
+        raise UsageError(
+            f"several sources of {found[0].table} read uri={uri}: {', '.join(one.context for one in found)}",
+            next=f"the same command with --source {found[0].context}",
         )
     return found[0]
 

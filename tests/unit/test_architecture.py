@@ -51,6 +51,7 @@ LAYERS = (
         "object_change",
         "hold",
         "object_history",
+        "bookmark_rename",
         "replay",
     ),
     ("stack", "orchestration", "components"),
