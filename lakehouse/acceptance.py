@@ -6,7 +6,6 @@ asks, and refuses while nobody has answered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,16 +15,18 @@ from lakehouse.position import Position
 from lakehouse.services import Services
 
 if TYPE_CHECKING:
-    from lakehouse.declaration import Declaration, Source
+    from lakehouse.declaration import Declaration
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What there is no bookmark for, why that is strange, and the commands that answer it."""
+    """What there is no bookmark for, why that is strange, and the commands that answer it. `uri` is the folder that the
+    answer is about, empty where it is about the context as such."""
 
     what: str
     because: str
     next: str
+    uri: str = ""
 
     def text(self, objects: int) -> str:
         """What an operator is told, with the objects that a load would read."""
@@ -37,18 +38,22 @@ def open_question(declaration: Declaration, position: Position, services: Servic
     """What must be answered before the source is read; None if it goes on where it stood, if it is the first of its
     table, or if somebody has accepted it."""
     found = _question(declaration, position)
-    if found is None or _accepted(declaration, position, services):
+    if found is None or _accepted(declaration, position, found, services):
         return None
     return found
 
 
-def accept(
-    declaration: Declaration, position: Position, services: Services, *, sources: Iterable[Source] | None = None
-) -> None:
-    """Remember that the source, or these, may be read from the beginning: not asked again, also if nothing is read."""
-    for source in (declaration.source,) if sources is None else sources:
-        key = _marker(declaration, source, position.target.uuid, services)
-        services.state.create(key, b"{}")
+def accept(declaration: Declaration, position: Position, question: Question, services: Services) -> None:
+    """Remember the answer that the source may be read from the beginning: not asked again, also if nothing is read."""
+    root = _root(declaration, position.target.uuid, services)
+    services.state.create(root + naming.accepted_marker(declaration.context, question.uri), b"{}")
+
+
+def accept_all(declaration: Declaration, position: Position, services: Services) -> None:
+    """Remember that none of the sources that the file declares now is new to the table."""
+    root = _root(declaration, position.target.uuid, services)
+    for context in declaration.contexts:
+        services.state.create(root + naming.accepted_marker(context, ""), b"{}")
 
 
 def is_first(position: Position) -> bool:
@@ -74,9 +79,8 @@ def _question(declaration: Declaration, position: Position) -> Question | None:
     if before is None:
         return None
     because = f"bookmark {context} has read {before}"
-    return Question(
-        f"{context} at {uri}", because, f"{load}   # reads them, or set source.uri back in {declaration.path}"
-    )
+    back = f"{load}   # reads them, or set source.uri back in {declaration.path}"
+    return Question(f"{context} at {uri}", because, back, uri)
 
 
 def _others(position: Position) -> list[str]:
@@ -105,13 +109,13 @@ def _read_before(bookmark: Bookmark, uri: str) -> str | None:
     return min(seen).rpartition("/")[0] + "/"
 
 
-def _accepted(declaration: Declaration, position: Position, services: Services) -> bool:
+def _accepted(declaration: Declaration, position: Position, question: Question, services: Services) -> bool:
     """Also by a load that began before the table existed."""
     lives = dict.fromkeys((position.target.uuid, NEW_TABLE))
-    keys = [_marker(declaration, declaration.source, life, services) for life in lives]
+    marker = naming.accepted_marker(declaration.context, question.uri)
+    keys = [_root(declaration, life, services) + marker for life in lives]
     return any(data is not None for data in services.state.read_many(keys))
 
 
-def _marker(declaration: Declaration, source: Source, table_uuid: str, services: Services) -> str:
-    root = naming.incarnation_root(services.catalog_name, declaration.table, table_uuid)
-    return root + naming.accepted_marker(source.bookmark, source.uri)
+def _root(declaration: Declaration, table_uuid: str, services: Services) -> str:
+    return naming.incarnation_root(services.catalog_name, declaration.table, table_uuid)

@@ -105,18 +105,18 @@ def export_staging(
         f"copy (select * exclude ({left_out}) from staged) to {quote_text(str(path))} "
         "(format parquet, compression zstd)"
     )
-    storage.put(root + naming.staging_marker(), b"")
+    storage.put(root + naming.staging_marker(declaration.context), b"")
     storage.upload(path, root + place + "staged.parquet")
     path.unlink()
     return storage.uri(root + place + "staged.parquet")
 
 
-def clear_staging(storage: Storage, root: str) -> None:
-    """Remove exported staging of earlier attempts: the next successful batch of the table makes it superfluous."""
-    marker = root + naming.staging_marker()
+def clear_staging(storage: Storage, root: str, *, context: str) -> None:
+    """Remove exported staging of earlier attempts: the next successful batch of the source makes it superfluous."""
+    marker = root + naming.staging_marker(context)
     if storage.read(marker) is None:
         return
-    for item in list(storage.list(root + naming.staging_root())):
+    for item in list(storage.list(root + naming.staging_root(context))):
         if storage.key(item.uri) != marker:
             storage.delete(storage.key(item.uri))
     storage.delete(marker)

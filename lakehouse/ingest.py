@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lakehouse import naming
-from lakehouse.acceptance import Question, accept, is_first, open_question
+from lakehouse.acceptance import Question, accept, accept_all, is_first, open_question
 from lakehouse.added import added_columns
 from lakehouse.attempt import write_record
 from lakehouse.batch import BatchResult, BatchTask, run_batch
@@ -193,12 +193,12 @@ class _Load:
         with self._watch.step("plan"):
             if is_first(position):
                 if len(self._declaration.contexts) > 1:
-                    accept(self._declaration, position, self._services, sources=self._declaration.every_source)
+                    accept_all(self._declaration, position, self._services)
                 return None
             question = open_question(self._declaration, position, self._services)
             if question is None or not self._request.accept_new:
                 return question
-            accept(self._declaration, position, self._services)
+            accept(self._declaration, position, question, self._services)
             return None
 
     def _tell(self, progress: Progress) -> None:

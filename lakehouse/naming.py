@@ -131,7 +131,8 @@ def published_context(key: str) -> str | None:
 
 
 def accepted_marker(context: str, uri: str) -> str:
-    """Says, within one life of a table, that the context may read that source folder from its beginning."""
+    """Says, within one life of a table, that the context may read that source folder from its beginning; any folder, as
+    long as it has read none, where `uri` is empty."""
     return f"accepted/{quote(context, safe='')}/{sha256(uri.encode())[:16]}.json"
 
 
@@ -148,17 +149,17 @@ def attempt_record(attempt: str) -> str:
     return f"attempts/{attempt}.json"
 
 
-def staging_root() -> str:
-    return "staging/"
+def staging_root(context: str) -> str:
+    return f"staging/{quote(context, safe='')}/"
 
 
-def staging_marker() -> str:
-    """There while any exported staging may be."""
-    return staging_root() + "exported"
+def staging_marker(context: str) -> str:
+    """There while any exported staging of the context may be."""
+    return staging_root(context) + "exported"
 
 
-def staging_folder(batch: str, attempt: str) -> str:
-    return f"staging/{batch}/{attempt}/"
+def staging_folder(context: str, batch: str, attempt: str) -> str:
+    return f"{staging_root(context)}{batch}/{attempt}/"
 
 
 # Dagster names; a nested namespace keeps its parts apart.

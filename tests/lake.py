@@ -141,7 +141,7 @@ class Lake:
 
     def ledger(self, name: str) -> list[dict[str, Any]]:
         services = self.services()
-        uuid = find_position(self.declaration, services).target.uuid
+        uuid = find_position(self.declaration.by_source[0], services).target.uuid
         found = read_ledger(services.catalog, services.settings.ops_namespace, name, table_uuid=uuid)
         return list(found.to_pylist())
 

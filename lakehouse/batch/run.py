@@ -226,7 +226,7 @@ def _ask_gates(
 def _published(
     task: BatchTask, staged: Staged, gates: tuple[GateResult, ...], committed: Committed, services: Services
 ) -> BatchResult:
-    clear_staging(services.state, state_root(task, services))
+    clear_staging(services.state, state_root(task, services), context=task.declaration.context)
     return BatchResult(
         State.COMMITTED,
         task,
@@ -255,7 +255,7 @@ def _blocked(
 ) -> BatchResult:
     """Keep what an operator needs to look at; target and bookmark stay as they were."""
     root = state_root(task, services)
-    place = naming.staging_folder(task.batch_id, task.attempt_id)
+    place = naming.staging_folder(task.declaration.context, task.batch_id, task.attempt_id)
     data = rejects_parquet(con, folder)
     failed = [g for g in gates if not g.passed]
     detail = "; ".join(
