@@ -62,6 +62,10 @@ class LoadConfig(dg.Config):
     to_batch: str | None = Field(
         default=None, description="with from_batch: read again what later batches up to and including this one read"
     )
+    accept_new: bool = Field(
+        default=False,
+        description="read a source from the beginning although its bookmark is new to the table or was elsewhere",
+    )
 
 
 def build_asset(declaration: "Declaration", library: Library, report_checks: ReportChecks) -> dg.AssetsDefinition:
@@ -118,6 +122,7 @@ def load_request(config: LoadConfig, *, keys: Sequence[str], run_id: str, schedu
         to_batch=config.to_batch or None,
         run_id=run_id,
         scheduled=scheduled,
+        accept_new=config.accept_new,
     )
 
 

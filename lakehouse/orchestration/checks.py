@@ -23,6 +23,7 @@ from lakehouse.orchestration.names import MAX_RETRIES, REFUSED, asset_key
 from lakehouse.orchestration.partitions import RunContext, check_partitions, partition_keys, window_of
 from lakehouse.orchestration.verdicts import (
     Verdict,
+    all_sources_verdict,
     complete_verdict,
     counts_verdict,
     freshness_verdict,
@@ -129,6 +130,19 @@ def evaluate(name: CheckName, subject: Subject) -> Verdict:
         fail_with(subject.context, error)
 
 
+def _of_sources(
+    subject: Subject, services: "Services", conclude: Callable[["Plan", "Declaration"], Verdict]
+) -> Verdict:
+    """What the plans of all sources say together: each must pass."""
+    found: list[tuple[str, Verdict]] = []
+    for one in subject.declaration.by_source:
+        try:
+            found.append((one.context, conclude(_plan(one, subject, services), one)))
+        except DataError as error:
+            found.append((one.context, Verdict(False, str(error))))
+    return all_sources_verdict(found)
+
+
 def _counts(subject: Subject) -> Verdict:
     return counts_verdict(_recount(subject))
 
@@ -147,19 +161,21 @@ def _gates(subject: Subject) -> Verdict:
 
 
 def _complete(subject: Subject) -> Verdict:
-    return complete_verdict(_plan(subject, subject.open()))
+    return _of_sources(subject, subject.open(), lambda plan, _: complete_verdict(plan))
 
 
 def _late(subject: Subject) -> Verdict:
     services = subject.open()
-    return late_verdict(_plan(subject, services), subject.declaration, now=services.now())
+    now = services.now()
+    return _of_sources(subject, services, lambda plan, one: late_verdict(plan, one, now=now))
 
 
 def _freshness(subject: Subject) -> Verdict:
     if subject.declaration.gates.expected_objects is None:
         return Verdict(True, "expected_objects is not declared")
     services = subject.open()
-    return freshness_verdict(_plan(subject, services), subject.declaration, day=subject.day, now=services.now())
+    now = services.now()
+    return _of_sources(subject, services, lambda plan, one: freshness_verdict(plan, one, day=subject.day, now=now))
 
 
 _EVALUATE: Mapping[CheckName, Callable[[Subject], Verdict]] = {
@@ -184,10 +200,10 @@ def _recount(subject: Subject) -> "Recount":
     return subject.library.recount(declaration, subject.open(), snapshot_id, subject.day)
 
 
-def _plan(subject: Subject, services: "Services") -> "Plan":
+def _plan(declaration: "Declaration", subject: Subject, services: "Services") -> "Plan":
     from lakehouse.ingest import LoadRequest
 
-    return subject.library.plan(subject.declaration, LoadRequest(window=window_of(subject.keys)), services)
+    return subject.library.plan(declaration, LoadRequest(window=window_of(subject.keys)), services)
 
 
 def _report(subject: Subject, context: dg.AssetExecutionContext, name: CheckName) -> bool:

@@ -26,16 +26,21 @@ RETRY_SECONDS = 30
 
 
 def has_failed(receipt: Receipt) -> bool:
-    """A load that only quarantined objects has succeeded: the others are loaded, `objects_complete` fails."""
+    """A load that only quarantined objects has succeeded: the others are loaded, `objects_complete` fails. Of several
+    sources none may have failed."""
+    if receipt.sources:
+        return any(map(has_failed, receipt.sources))
     return receipt.exit_code != 0 and not (receipt.exit_code == 1 and receipt.state is State.COMMITTED)
 
 
 def fail_load(context: dg.AssetExecutionContext, receipt: Receipt) -> NoReturn:
-    """End the run of a failed load."""
+    """End the run of a failed load. As long as another try helps one of several sources, it is worth one."""
+    parts = receipt.sources or (receipt,)
+    again = any(part.exit_code == RETRY_LATER for part in parts)
     _fail(
         context,
         state=receipt.state.value,
-        exit_code=receipt.exit_code,
+        exit_code=RETRY_LATER if again else receipt.exit_code,
         text=receipt_text(receipt),
         metadata=load_metadata(receipt),
     )

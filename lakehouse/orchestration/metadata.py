@@ -32,8 +32,8 @@ def definition_metadata(declaration: Declaration) -> Metadata:
     return {
         COLUMN_SCHEMA: dg.MetadataValue.table_schema(column_schema(declaration)),
         "dagster/table_name": dg.MetadataValue.text(catalog + declaration.table),
-        "source": dg.MetadataValue.text(declaration.source.uri + (declaration.source.partition or "")),
-        "bookmark": dg.MetadataValue.text(declaration.context),
+        "source": dg.MetadataValue.text("\n".join(s.uri + (s.partition or "") for s in declaration.sources)),
+        "bookmark": dg.MetadataValue.text(", ".join(declaration.contexts)),
         "key": dg.MetadataValue.text(", ".join(declaration.key)),
     }
 
@@ -91,6 +91,10 @@ def position_metadata(receipt: Receipt) -> Metadata:
         **_counts("objects", receipt.objects),
         **_counts("files", {"added": receipt.files.added, "rewritten": receipt.files.rewritten}),
     }
+    if receipt.sources:
+        metadata["sources"] = dg.MetadataValue.md(sources_table(receipt.sources))
+    for part in receipt.sources:
+        metadata |= {f"{part.context}/{name}": value for name, value in _source_metadata(part).items()}
     if receipt.dates:
         metadata["dates"] = dg.MetadataValue.md(dates_table(receipt.dates))
     if receipt.gates:
@@ -104,6 +108,31 @@ def position_metadata(receipt: Receipt) -> Metadata:
     if receipt.next:
         metadata["next"] = dg.MetadataValue.text(receipt.next)
     return metadata
+
+
+def _source_metadata(part: Receipt) -> Metadata:
+    """What one of several sources reports."""
+    metadata: Metadata = {
+        "state": dg.MetadataValue.text(part.state.value),
+        **_version(part),
+        "declaration": dg.MetadataValue.text(part.declaration),
+        "objects_read": dg.MetadataValue.int(part.objects["read"]),
+    }
+    if part.error:
+        metadata["error"] = dg.MetadataValue.text(part.error)
+    if part.next:
+        metadata["next"] = dg.MetadataValue.text(part.next)
+    return metadata
+
+
+def sources_table(parts: Sequence[Receipt]) -> str:
+    """Markdown: one line per source."""
+    head = ["source", "state", "bookmark version", "objects", *_SHOWN]
+    lines = [
+        [p.context, p.state.value, p.bookmark_version, p.objects["read"], *(p.rows.as_dict()[name] for name in _SHOWN)]
+        for p in parts
+    ]
+    return markdown_table(head, lines)
 
 
 def date_metadata(receipt: Receipt, day: str) -> Metadata:
@@ -170,14 +199,19 @@ def receipt_text(receipt: Receipt) -> str:
     """A receipt as a few lines for a log: what was done, what is wrong, and the next command."""
     objects = ", ".join(f"{count} {name}" for name, count in receipt.objects.items() if count) or "none"
     rows = ", ".join(f"{count} {name}" for name, count in receipt.rows.as_dict().items() if count) or "none"
+    version = "" if receipt.sources else f"bookmark_version={receipt.bookmark_version}, "
     lines = [
-        f"{receipt.table}: {receipt.state.value}, bookmark_version={receipt.bookmark_version}, "
-        f"snapshot_id={receipt.snapshot_id}",
+        f"{receipt.table}: {receipt.state.value}, {version}snapshot_id={receipt.snapshot_id}",
         f"objects: {objects}",
         f"rows: {rows}",
         *(f"gate {g.name}: value={g.value} limit={g.limit} {g.detail}".rstrip() for g in receipt.gates if not g.passed),
         *(f"warning: {warning}" for warning in receipt.warnings),
     ]
+    for part in receipt.sources:
+        read = f"{part.objects['read']} objects read"
+        lines.append(f"source {part.context}: {part.state.value}, bookmark_version={part.bookmark_version}, {read}")
+        if part.error:
+            lines.append(f"source {part.context} next: {part.next}")
     if receipt.error:
         lines.append(f"error: {receipt.error}")
     if receipt.next:

@@ -18,8 +18,8 @@ RunContext = dg.AssetExecutionContext | dg.AssetCheckExecutionContext
 
 
 def daily_partitions(declaration: Declaration) -> dg.DailyPartitionsDefinition | None:
-    """The partitions of the asset; None if the source is undated."""
-    if declaration.source.landing is None:
+    """The partitions of the asset; None if its sources are undated."""
+    if not declaration.dated:
         return None
     return dg.DailyPartitionsDefinition(
         start_date=declaration.start_date.isoformat(), timezone=declaration.timezone, end_offset=1

@@ -18,7 +18,7 @@ UNDATED = ""
 def planned_dates(plan: Plan, declaration: Declaration) -> dict[str, int]:
     """Objects that a load would read now, by date (ISO). Deferred ones come with a later tick."""
     planned = [item for item in plan.decisions if item.decision is Decision.PLANNED]
-    if declaration.source.landing is None:
+    if not declaration.dated:
         return {UNDATED: len(planned)} if planned else {}
     return dict(sorted(Counter(item.landing_date.isoformat() for item in planned if item.landing_date).items()))
 
@@ -26,7 +26,7 @@ def planned_dates(plan: Plan, declaration: Declaration) -> dict[str, int]:
 def deferred_dates(plan: Plan, declaration: Declaration) -> frozenset[str]:
     """Dates (ISO) with objects that wait: too young, or not ready."""
     deferred = [item for item in plan.decisions if item.decision is Decision.DEFERRED]
-    if declaration.source.landing is None:
+    if not declaration.dated:
         return frozenset([UNDATED] if deferred else [])
     return frozenset(item.landing_date.isoformat() for item in deferred if item.landing_date)
 

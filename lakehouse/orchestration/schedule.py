@@ -16,6 +16,7 @@ from lakehouse.orchestration.asset import namespace_name
 from lakehouse.orchestration.library import Library, silent
 from lakehouse.orchestration.names import SCHEDULE, asset_key, run_tags
 from lakehouse.orchestration.partitions import today
+from lakehouse.orchestration.plans import held, loadable, plan_sources, refusals
 from lakehouse.orchestration.requests import planned_dates
 
 if TYPE_CHECKING:
@@ -35,18 +36,22 @@ def build_schedule(
         execution_timezone=declaration.timezone,
         target=dg.AssetSelection.assets(asset_key(declaration)),
         default_status=status,
-        description=f"Asks for the unseen dates of the last {declaration.source.lookback_days} days",
+        description=f"Asks for the unseen dates of the last {_days(declaration)} days",
     )
     def daily(context: dg.ScheduleEvaluationContext) -> dg.SkipReason | list[dg.RunRequest]:
-        from lakehouse.ingest import LoadRequest
-
-        window = lookback_window(declaration, context.scheduled_execution_time)
-        plan = library.plan(declaration, LoadRequest(window=window), library.open(declaration, silent))
-        if plan.held:
-            return dg.SkipReason(f"{declaration.table} is {plan.held}")
-        planned = planned_dates(plan, declaration)
+        services = library.open(declaration, silent)
+        plans = plan_sources(
+            declaration, library, services, window=lambda one: lookback_window(one, context.scheduled_execution_time)
+        )
+        if by := held(plans):
+            return dg.SkipReason(f"{declaration.table} is {by}")
+        planned = sorted({key for one, plan in loadable(plans) for key in planned_dates(plan, one)})
         if not planned:
-            return dg.SkipReason(f"no unseen objects in {window.first or 'the source'}..{window.last or ''}")
+            windows = dict.fromkeys(_text(one.plan.window) for one in plans if one.plan is not None)
+            nothing = f"no unseen objects in {', '.join(windows)}"
+            return dg.SkipReason("\n".join(refusals(plans)) or nothing)
+        for line in refusals(plans):
+            context.log.warning(line)
         tick = context.scheduled_execution_time.isoformat()
         tags = run_tags(declaration, trigger=SCHEDULE)
         return [
@@ -56,9 +61,17 @@ def build_schedule(
     return daily
 
 
+def _days(declaration: "Declaration") -> str:
+    return " or ".join(dict.fromkeys(str(source.lookback_days) for source in declaration.sources))
+
+
+def _text(window: Window) -> str:
+    return f"{window.first or 'the source'}..{window.last or ''}"
+
+
 def lookback_window(declaration: "Declaration", now: datetime) -> Window:
-    """Today and the `lookback_days` before, not before the start; open for a source without dates."""
-    if declaration.source.landing is None:
+    """Today and the `lookback_days` of an only source before, not before the start; open for one without dates."""
+    if not declaration.dated:
         return Window()
     last = today(declaration, now)
     first = max(last - timedelta(days=declaration.source.lookback_days), declaration.start_date)

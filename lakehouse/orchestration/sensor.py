@@ -8,7 +8,7 @@ No `from __future__ import annotations` here: Dagster reads the annotations of t
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from lakehouse.orchestration.cursor import Asked, Fate, RunFate, next_request, r
 from lakehouse.orchestration.library import Library, silent
 from lakehouse.orchestration.names import REFUSED, RUN_KEY, SENSOR, asset_key, run_tags
 from lakehouse.orchestration.partitions import known_dates
+from lakehouse.orchestration.plans import SourcePlan, held, loadable, plan_sources, refusals
 from lakehouse.orchestration.requests import UNDATED, as_dates, deferred_dates, planned_dates
 from lakehouse.plan import fingerprints
 
@@ -42,33 +43,64 @@ def build_sensor(
         target=dg.AssetSelection.assets(asset_key(declaration)),
         minimum_interval_seconds=SECONDS_BETWEEN_TICKS,
         default_status=status,
-        description=f"Asks for the dates of {declaration.source.uri} that have unseen objects",
+        description=f"Asks for the dates of {', '.join(s.uri for s in declaration.sources)} that have unseen objects",
     )
     def landing(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        from lakehouse.ingest import LoadRequest
-
         services = library.open(declaration, silent)
         now = services.now()
-        plan = library.plan(declaration, LoadRequest(), services)
-        if plan.held:
-            return dg.SensorResult(skip_reason=f"{declaration.table} is {plan.held}", cursor=context.cursor)
-        marks = _marks(plan, declaration, now)
+        plans = plan_sources(declaration, library, services)
+        if by := held(plans):
+            return dg.SensorResult(skip_reason=f"{declaration.table} is {by}", cursor=context.cursor)
         old = read_cursor(context.cursor)
+        marks = _marks_of_sources(plans, old, now)
         # a date that waits again must not be forgotten: the key of its last run would come a second time
-        unseen = {*marks, *deferred_dates(plan, declaration)}
+        unseen = {*marks, *(key for one, plan in loadable(plans) for key in deferred_dates(plan, one))}
+        if any(one.plan is None for one in plans):
+            # what a source that cannot be planned now has asked for is not known to be read
+            unseen |= old.keys()
         asked: dict[str, Asked] = {key: old[key] for key in sorted(unseen) if key in old}
         wanted: dict[str, Asked] = {}
         for key, mark in marks.items():
             before = asked.get(key)
             run = _fate(context.instance, before.run_key(key)) if before else RunFate(Fate.UNKNOWN)
-            request = next_request(before, mark=mark, bookmark_version=plan.bookmark_version, run=run, now=now)
+            version = _version(plans, before)
+            request = next_request(before, mark=mark, bookmark_version=version, run=run, now=now)
             if request and len(wanted) < MOST_REQUESTS:
                 wanted[key] = request
-        for line in _notes(plan, declaration, marks, wanted):
+        for line in _notes(plans, marks, wanted):
             context.log.info(line)
-        return _result(declaration, asked, wanted, unseen=len(marks))
+        return _result(declaration, asked, wanted, unseen=len(marks), refused=refusals(plans))
 
     return landing
+
+
+def _marks_of_sources(plans: Sequence[SourcePlan], old: Mapping[str, Asked], now: datetime) -> dict[str, str]:
+    """The partitions with unseen objects of any source; a mark has a part for each source in their order.
+
+    A source that cannot be planned now keeps its part, so that the date is not asked for again on its account.
+    """
+    found = [_marks(one.plan, one.declaration, now) if one.plan and not one.refusal else {} for one in plans]
+    if len(plans) == 1:
+        return found[0]
+    keys = sorted({key for marks in found for key in marks})
+    return {
+        key: ".".join(
+            _kept(old.get(key), place, len(plans)) if one.plan is None else marks.get(key, "-")
+            for place, (one, marks) in enumerate(zip(plans, found, strict=True))
+        )
+        for key in keys
+    }
+
+
+def _kept(asked: Asked | None, place: int, sources: int) -> str:
+    parts = asked.mark.split(".") if asked else []
+    return parts[place] if len(parts) == sources else "-"
+
+
+def _version(plans: Sequence[SourcePlan], before: Asked | None) -> int:
+    """Moves with the bookmark of any source. Where one cannot be planned nobody knows, so that it does not move."""
+    known = [one.plan.bookmark_version for one in plans if one.plan is not None]
+    return before.bookmark_version if before and len(known) < len(plans) else sum(known)
 
 
 def _marks(plan: "Plan", declaration: "Declaration", now: datetime) -> dict[str, str]:
@@ -107,24 +139,29 @@ def _fate(instance: dg.DagsterInstance, run_key: str) -> RunFate:
     return RunFate(Fate.FAILED, ended_at)
 
 
-def _notes(
-    plan: "Plan", declaration: "Declaration", marks: Mapping[str, str], wanted: Mapping[str, Asked]
-) -> list[str]:
+def _notes(plans: Sequence[SourcePlan], marks: Mapping[str, str], wanted: Mapping[str, Asked]) -> list[str]:
     """What the tick's log says beside the requests."""
-    strange = [key for key in planned_dates(plan, declaration) if key not in marks]
-    notes = [f"no partition yet, not asked for: {', '.join(strange)}"] if strange else []
+    planned = sorted({key for one, plan in loadable(plans) for key in planned_dates(plan, one)})
+    strange = [key for key in planned if key not in marks]
+    notes = refusals(plans)
+    notes += [f"no partition yet, not asked for: {', '.join(strange)}"] if strange else []
     if waiting := [key or "everything" for key in marks if key not in wanted]:
         notes.append(f"unseen and asked for before, or over {MOST_REQUESTS}: {', '.join(waiting[:20])}")
     return notes
 
 
 def _result(
-    declaration: "Declaration", asked: Mapping[str, Asked], wanted: Mapping[str, Asked], *, unseen: int
+    declaration: "Declaration",
+    asked: Mapping[str, Asked],
+    wanted: Mapping[str, Asked],
+    *,
+    unseen: int,
+    refused: Sequence[str],
 ) -> dg.SensorResult:
     cursor = write_cursor({**asked, **wanted})
     if not wanted:
         text = f"{unseen} dates with unseen objects were asked for before" if unseen else "no unseen objects"
-        return dg.SensorResult(skip_reason=text, cursor=cursor)
+        return dg.SensorResult(skip_reason="\n".join([*refused, text] if unseen else refused or [text]), cursor=cursor)
     tags = run_tags(declaration, trigger=SENSOR)
     requests = [
         dg.RunRequest(run_key=f"{request.run_key(key)}", partition_key=key or None, tags=tags)

@@ -42,6 +42,15 @@ class Verdict:
     metadata: Metadata = field(default_factory=dict)
 
 
+def all_sources_verdict(found: Sequence[tuple[str, Verdict]]) -> Verdict:
+    """The verdicts of all sources, by context, as one: of an only source its own."""
+    if len(found) == 1:
+        return found[0][1]
+    text = "; ".join(f"{context}: {verdict.description}" for context, verdict in found)
+    metadata = {f"{context}/{name}": value for context, verdict in found for name, value in verdict.metadata.items()}
+    return Verdict(all(verdict.passed for _, verdict in found), text, metadata)
+
+
 def counts_verdict(recount: Recount) -> Verdict:
     """Whether every equation of the recount holds."""
     return _equations_verdict(recount, recount.equations)
