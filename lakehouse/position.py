@@ -21,6 +21,8 @@ from lakehouse.target import Target, look, refuse_what_we_cannot_merge
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
 
+_DROPPED = "the table was dropped: its bookmark belongs to table uuid {uuid}"
+
 
 @dataclass(frozen=True, slots=True)
 class Position:
@@ -34,9 +36,12 @@ class Position:
 def find_position(declaration: Declaration, services: Services) -> Position:
     """Look at the table and read its bookmark, before anything else is read.
 
-    Raises what `any_position` raises, and UsageError for a table with rows that was never loaded or adopted.
+    Raises what `any_position` raises, Detached also if the table was dropped or recreated, and UsageError for a table
+    with rows that was never loaded or adopted.
     """
     position = any_position(declaration, services)
+    if position.target.tag is None and (other := _other_life(declaration, position.target, services)):
+        raise _detached(declaration, position.target, _DROPPED.format(uuid=other))
     if holds_rows_of_others(position.target):
         raise UsageError(
             f"table {declaration.table} has rows and was never loaded by lakehouse: its rows are not accounted for; "
@@ -47,24 +52,15 @@ def find_position(declaration: Declaration, services: Services) -> Position:
 
 
 def any_position(declaration: Declaration, services: Services) -> Position:
-    """As `find_position`, and also for a table with rows that nobody has adopted.
+    """As `find_position`, and also for a table that nobody has loaded or adopted, whatever became of another one of its
+    name.
 
     Raises DeclarationError or NotAvailable for a table that the declaration does not fit; Detached if the bookmark's
-    snapshot is no longer behind `main`, its tag is gone, or the table was dropped or recreated; DataError if a
-    manifest is missing or altered.
+    snapshot is no longer behind `main`, or its tag is gone; DataError if a manifest is missing or altered.
     """
-    target = look(declaration.table, declaration.context, load_table(services.catalog, declaration.table))
-    known = _known(declaration, target, services)
-    state, reason = attachment(
-        target.nodes,
-        main=target.main.snapshot_id if target.main else None,
-        tag=target.tag.snapshot_id if target.tag else None,
-        known=known,
-    )
+    target, state, reason = _attachment(declaration, services)
     if state is Attachment.DETACHED:
-        raise _detached(declaration, reason, services, tag=target.tag is not None)
-    if state is Attachment.FIRST_LOAD and (other := _other_life(declaration, target, services)):
-        raise _detached(declaration, f"the table was dropped: its bookmark belongs to table uuid {other}", services)
+        raise _detached(declaration, target, reason)
     fit = Fit()
     if target.table is not None:
         refuse_what_we_cannot_merge(target)
@@ -75,6 +71,20 @@ def any_position(declaration: Declaration, services: Services) -> Position:
     return Position(target, bookmark, fit)
 
 
+def detached_target(declaration: Declaration, services: Services) -> tuple[Target, str]:
+    """The table as it is, and why no bookmark of the context stands on it: the reason is empty if one does, or if none
+    ever was. Raises DeclarationError or NotAvailable for a table that the declaration does not fit."""
+    target, state, reason = _attachment(declaration, services)
+    if target.table is not None:
+        refuse_what_we_cannot_merge(target)
+        fit_table(declaration, target.table)
+    if state is Attachment.DETACHED:
+        return target, reason
+    if state is Attachment.FIRST_LOAD and (other := _other_life(declaration, target, services)):
+        return target, _DROPPED.format(uuid=other)
+    return target, ""
+
+
 def holds_rows_of_others(target: Target) -> bool:
     """Whether the table has rows and no bookmark of ours, of this context or another."""
     if target.table is None or target.main is None:
@@ -82,6 +92,17 @@ def holds_rows_of_others(target: Target) -> bool:
     if any(name.startswith(naming.tag("")) for name in target.table.metadata.refs):
         return False
     return target.rows != 0
+
+
+def _attachment(declaration: Declaration, services: Services) -> tuple[Target, Attachment, str]:
+    target = look(declaration.table, declaration.context, load_table(services.catalog, declaration.table))
+    state, reason = attachment(
+        target.nodes,
+        main=target.main.snapshot_id if target.main else None,
+        tag=target.tag.snapshot_id if target.tag else None,
+        known=_known(declaration, target, services),
+    )
+    return target, state, reason
 
 
 def _remember(declaration: Declaration, target: Target, services: Services) -> None:
@@ -112,11 +133,11 @@ def _other_life(declaration: Declaration, target: Target, services: Services) ->
     return None
 
 
-def _detached(declaration: Declaration, reason: str, services: Services, *, tag: bool = False) -> Detached:
-    folder = services.state.uri(naming.table_root(services.catalog_name, declaration.table))
-    anew = f"to load everything into a new table, drop the table and remove the state folder {folder}"
-    back = f"set main back to the tag {naming.tag(declaration.context)}, or, " if tag else ""
+def _detached(declaration: Declaration, target: Target, reason: str) -> Detached:
+    command = f"lakehouse bookmark rewind {declaration.table} --to-table --reason TEXT --dry-run"
+    if target.tag is not None:
+        command += f"   # or set main back to the tag {naming.tag(declaration.context)}"
     return Detached(
         f"table {declaration.table} is detached from bookmark {declaration.context}: {reason}; nothing was read",
-        next=back + anew,
+        next=command,
     )

@@ -37,7 +37,7 @@ from lakehouse.reread import reread_equations
 from lakehouse.scratch import scratch_folder
 from lakehouse.services import Services
 from lakehouse.state import walk
-from lakehouse.target import summary
+from lakehouse.target import ancestry, summary
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -77,7 +77,7 @@ def recount(
     snapshot = position.target.main if snapshot_id is None else table.metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
         raise DataError(f"table {declaration.table} has no snapshot {snapshot_id} any more: it has expired")
-    line = _line_of(table, snapshot)
+    line = [*ancestry(table, snapshot)]
     manifests = _manifests_at(line, declaration.context, services)
     foreign = _foreign(line, manifests)
     with _session(services) as (con, folder):
@@ -99,17 +99,6 @@ def _unavailable(declaration: Declaration) -> tuple[str, ...]:
     dates = () if declaration.lineage else ("landing dates: the table has no lineage columns",)
     keys = () if _unique(declaration) else (f"keys: {declaration.write} keeps every row, whatever its key",)
     return (*dates, *keys)
-
-
-def _line_of(table: Table, snapshot: Snapshot) -> list[Snapshot]:
-    """The snapshot and its ancestors, newest first, as far as they have not expired."""
-    line = []
-    current: Snapshot | None = snapshot
-    while current is not None:
-        line.append(current)
-        parent = current.parent_snapshot_id
-        current = table.metadata.snapshot_by_id(parent) if parent is not None else None
-    return line
 
 
 def _manifests_at(line: Sequence[Snapshot], context: str, services: Services) -> tuple[Manifest, ...]:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from lakehouse.bookmark_history import Change, Difference, Standing, changes, differences, standing_at
+from lakehouse.cli import bookmark_change
 from lakehouse.cli.options import AsJson, TableName, declared, services_for
 from lakehouse.cli.output import console, print_json, print_pairs, print_table
 from lakehouse.cli.pending import add_refusal
@@ -27,12 +28,12 @@ OneVersion = Annotated[str, typer.Argument(help="A bookmark version or a batch i
 
 
 def add_to(app: typer.Typer) -> None:
-    bookmark = typer.Typer(help="Bookmarks: show them and compare them.", no_args_is_help=True)
+    bookmark = typer.Typer(help="Bookmarks: show, compare and move them.", no_args_is_help=True)
     bookmark.command("show", epilog="Example: lakehouse bookmark show analytics.orders --at 2026-09-01")(show)
     bookmark.command("history", epilog="Example: lakehouse bookmark history analytics.orders")(history)
     bookmark.command("diff", epilog="Example: lakehouse bookmark diff analytics.orders 3 5")(diff)
-    for name in ("reset", "rewind", "set", "rename", "import-glue"):
-        add_refusal(bookmark, "bookmark", name)
+    bookmark_change.add_to(bookmark)
+    add_refusal(bookmark, "bookmark", "rename")
     app.add_typer(bookmark, name="bookmark")
 
 

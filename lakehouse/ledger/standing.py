@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from lakehouse import naming
 from lakehouse.model import Reference
-from lakehouse.target import Target, summary
+from lakehouse.target import Target, ancestry, summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,10 @@ def standing_of(target: Target) -> Standing:
 def _snapshot_ids(target: Target) -> dict[int, int]:
     """Snapshots by bookmark version, from the tag back: one that is merely in the metadata was never published."""
     found: dict[int, int] = {}
-    snapshot = target.tag
-    while snapshot is not None and target.table is not None:
+    if target.table is None:
+        return found
+    for snapshot in ancestry(target.table, target.tag):
         properties = summary(snapshot)
         if properties.get(naming.CONTEXT) == target.context and naming.BOOKMARK_VERSION in properties:
             found[int(properties[naming.BOOKMARK_VERSION])] = snapshot.snapshot_id
-        parent = snapshot.parent_snapshot_id
-        snapshot = target.table.metadata.snapshot_by_id(parent) if parent is not None else None
     return found

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2] / "lakehouse"
 LAYERS = (
     ("errors", "types", "model", "naming", "units"),
     ("declaration", "masking", "recover", "reconcile", "gate", "placement", "bookmark", "arrivals"),
-    ("plan", "manifest", "ready", "sweep", "whole_dates", "completeness"),
+    ("plan", "manifest", "ready", "sweep", "whole_dates", "completeness", "bookmark_move", "glue_state"),
     (
         "faults",
         "process",
@@ -47,6 +47,11 @@ LAYERS = (
         "dedupe",
         "adopt",
         "object_change",
+        "move",
+        "bookmark_change",
+        "rewind_table",
+        "reattach",
+        "glue_import",
         "hold",
         "object_history",
         "replay",
@@ -58,6 +63,7 @@ LAYERS = (
 PURE = {
     "errors", "types", "model", "naming", "units", "masking", "recover", "reconcile", "gate", "placement", "bookmark",
     "plan", "arrivals", "completeness", "manifest", "ready", "sweep", "whole_dates",
+    "bookmark_move", "glue_state",
 }  # fmt: skip
 IMPURE_STANDARD = {
     "os",
