@@ -1,9 +1,9 @@
 """Reads the state of an AWS Glue job bookmark, as `aws glue get-job-bookmark` prints it. Pure.
 
-The answer holds `JobBookmarkEntry`, and that a text `JobBookmark`: JSON by transformation context. The state of a source
-on S3 says when its last run began and how wide the band before that is in which a listing may have missed objects
-(BOOKMARKS G16-G20). `INCLUDE_LIST` has hashes of what was read of the band. How they are formed is documented nowhere,
-so they are counted and prove nothing.
+The answer holds `JobBookmarkEntry`, and that a text `JobBookmark`: JSON by transformation context. The state of a
+source on S3 says when its last run began and how wide the band before that is in which a listing may have missed
+objects (BOOKMARKS G16-G20). `INCLUDE_LIST` has hashes of what was read of the band. How they are formed is documented
+nowhere, so they are counted and prove nothing.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def parse_glue_state(text: str, *, file: str, context: str | None = None) -> Glu
     kind = state.get("jsonClass")
     if "jdbc" in str(kind).lower():
         raise NotAvailable(
-            f"{file}: {where}: the state of a JDBC source cannot be imported, jsonClass={kind}: database sources are not "
-            "available yet"
+            f"{file}: {where}: the state of a JDBC source cannot be imported, for database sources are not available "
+            f"yet: jsonClass={_short(kind)}"
         )
     if kind != S3_STATE:
         raise _wrong(file, f"{where}.jsonClass", f"not the state of a source on S3: {_short(kind)}; it is {S3_STATE}")

@@ -1,5 +1,5 @@
-"""`lakehouse bookmark reset|rewind|set` on the real stack: what is read again, what the table, the counts and the ledger
-say (BOOKMARKS G33, G34; field cases D20, D21)."""
+"""`lakehouse bookmark reset|rewind|set` on the real stack: what is read again, what table, counts and ledger say
+(BOOKMARKS G33, G34; field cases D20, D21)."""
 
 from __future__ import annotations
 
@@ -105,11 +105,11 @@ def test_g33_a_skip_and_a_hold_outlive_a_reset(lake: Lake) -> None:
     skipped = lake.put(DAY_1, "b.csv", csv(order(2)))
     lake.load()
     change_object(lake.declaration, skipped, SKIP, ANNA, lake.services())
-    assert lake.cli("hold", lake.table, "--reason", "x")[0] == 0
+    assert lake.said("hold", lake.table, "--reason", "x")[0] == 0
     done = reset_bookmark(lake.declaration, ANNA, lake.services())
     assert names(done.to_read) == ["a.csv"]
     assert lake.load().state is State.HELD
-    assert lake.cli("release", lake.table, "--reason", "x")[0] == 0
+    assert lake.said("release", lake.table, "--reason", "x")[0] == 0
     assert (lake.load().objects["read"], set(lake.amounts())) == (1, {1, 2})
     assert lake.differences() == []
 
@@ -287,19 +287,18 @@ def test_a_set_that_lost_against_a_load_is_decided_again(lake: Lake) -> None:
 def test_the_command_line(lake: Lake) -> None:
     lake.put(DAY_1, "a.csv", csv(order(1)))
     lake.load()
-    assert lake.cli("bookmark", "reset", lake.table)[0] == 2
-    assert lake.cli("bookmark", "reset", lake.table, "--reason", " ")[0] == 2
-    assert lake.cli("bookmark", "rewind", lake.table, "--reason", "x")[0] == 2
-    assert lake.cli("bookmark", "rewind", lake.table, "--to-batch", "1", "--to-table", "--reason", "x")[0] == 2
-    code, dry, _ = lake.cli("bookmark", "reset", lake.table, "--reason", "x", "--dry-run", "--json")
+    assert lake.said("bookmark", "reset", lake.table)[0] == 2
+    assert lake.said("bookmark", "reset", lake.table, "--reason", " ")[0] == 2
+    assert lake.said("bookmark", "rewind", lake.table, "--reason", "x")[0] == 2
+    assert lake.said("bookmark", "rewind", lake.table, "--to-batch", "1", "--to-table", "--reason", "x")[0] == 2
+    code, dry, _ = lake.said("bookmark", "reset", lake.table, "--reason", "x", "--dry-run", "--json")
     assert (code, dry["dry_run"], dry["state"], dry["to_read"]["count"]) == (0, True, "nothing_to_do", 1)
-    process = lake.start("bookmark", "reset", lake.table, "--reason", "a new mapping")
-    out, _ = process.communicate(timeout=120)
-    assert (process.returncode, "1 objects" in out, "1 of them again" in out, "a.csv" in out) == (0, True, True, True)
-    code, done, _ = lake.cli("bookmark", "set", lake.table, "--to", "now", "--reason", "x", "--json")
+    code, _, out = lake.said("bookmark", "reset", lake.table, "--reason", "a new mapping")
+    assert (code, "1 objects" in out, "1 of them again" in out, "a.csv" in out) == (0, True, True, True)
+    code, done, _ = lake.said("bookmark", "set", lake.table, "--to", "now", "--reason", "x", "--json")
     assert (code, done["state"], done["marked"]["count"], done["bookmark_version"]) == (0, "committed", 1, 3)
-    code, done, _ = lake.cli("bookmark", "rewind", lake.table, "--to-batch", "2", "--reason", "x", "--json")
+    code, done, _ = lake.said("bookmark", "rewind", lake.table, "--to-batch", "2", "--reason", "x", "--json")
     assert (code, done["state"], done["to_version"]) == (0, "committed", 2)
-    code, history, _ = lake.cli("bookmark", "history", lake.table, "--json")
+    code, history, _ = lake.said("bookmark", "history", lake.table, "--json")
     assert [change["kind"] for change in history] == ["bookmark-rewind", "bookmark-set", "bookmark-reset", "load"]
     assert history[1]["author"] and history[1]["consumed"] == 1

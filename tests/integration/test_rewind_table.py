@@ -1,4 +1,4 @@
-"""`bookmark rewind --with-table` and `--to-table` on the real stack (BOOKMARKS G35): rows, counts and position after it."""
+"""`bookmark rewind --with-table` and `--to-table` on the real stack (BOOKMARKS G35): rows, counts, position."""
 
 from __future__ import annotations
 
@@ -185,12 +185,12 @@ def test_g35_a_detached_bookmark_goes_to_where_the_table_is(lake: Lake, how: str
 
     dry = rewind_to_table(lake.declaration, ANNA, lake.services(), dry_run=True)
     assert (dry.state, dry.to_version, lake.load().state) == (State.NOTHING_TO_DO, 1, State.DETACHED)
-    code, done, _ = lake.cli("bookmark", "rewind", lake.table, "--to-table", "--reason", "mend", "--json")
+    code, done, _ = lake.said("bookmark", "rewind", lake.table, "--to-table", "--reason", "mend", "--json")
     assert (code, done["state"], done["bookmark_version"], done["to_version"]) == (0, "committed", 5, 1)
     assert [c.bookmark_version for c in changes(lake.declaration, lake.services())] == [5, 1]
     if how != "robbed of the tag":  # what operators said stands at the tag alone
         assert lake.load().state is State.HELD
-        assert lake.cli("release", lake.table, "--reason", "x")[0] == 0
+        assert lake.said("release", lake.table, "--reason", "x")[0] == 0
     assert sorted({b["bookmark_version"] for b in lake.ledger(BATCHES)})[:2] == [1, 5]
     left = [] if how != "and written by another" else ["table: snapshots of other writers = 0"]
     assert [e.name for e in lake.differences()] == left
@@ -200,7 +200,7 @@ def test_g35_a_detached_bookmark_goes_to_where_the_table_is(lake: Lake, how: str
     assert (receipt.state, receipt.rows.updated) == (State.COMMITTED, 1)
     assert lake.amounts() == ({1: "2.00"} if skipped else {1: "2.00", 2: "1.00"})
     assert [e.name for e in lake.differences(reread=True)] == left
-    assert lake.cli("ledger", "rebuild", lake.table)[0] == 0
+    assert lake.said("ledger", "rebuild", lake.table)[0] == 0
     assert rewind_to_table(lake.declaration, ANNA, lake.services()).state is State.NOTHING_TO_DO
 
 
@@ -231,13 +231,13 @@ def test_g35_a_recreated_table_with_rows_is_adopted(lake: Lake) -> None:
     assert lake.load().state is State.DETACHED
     error = failure(lambda: rewind_to_table(lake.declaration, ANNA, lake.services()))
     assert isinstance(error, UsageError) and error.next == f"lakehouse adopt {lake.table}"
-    assert lake.cli("adopt", lake.table)[0] == 0
+    assert lake.said("adopt", lake.table)[0] == 0
     assert (lake.load().rows.inserted, set(lake.amounts()), lake.differences()) == (1, {1, 7}, [])
 
 
 def test_g35_main_before_every_batch_is_refused_if_it_has_rows(lake: Lake) -> None:
     foreign = foreign_table(lake, orders((7, "1.00", 0)))
-    assert lake.cli("adopt", lake.table)[0] == 0
+    assert lake.said("adopt", lake.table)[0] == 0
     lake.put(DAY_1, "a.csv", csv(order(1)))
     lake.load()
     roll_back(lake, foreign.metadata.current_snapshot_id)
