@@ -86,7 +86,7 @@ def _question(declaration: Declaration, position: Position) -> Question | None:
 def _others(position: Position) -> list[str]:
     """Other contexts of the table, those with a bookmark first."""
     own = position.target.context
-    return [*position.others, *sorted(position.known - {own, *position.others})]
+    return [*position.others, *sorted(position.lives.keys() - {own, *position.others})]
 
 
 def _named(contexts: list[str]) -> str:

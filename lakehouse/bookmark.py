@@ -32,6 +32,11 @@ LOAD = "load"
 
 SKIP, RELEASE, RELOAD, REPLAY = "object-skip", "object-release", "object-reload", "rejects-replay"
 HOLD, UNHOLD = "hold", "release"
+RESET, REWIND, SET = "bookmark-reset", "bookmark-rewind", "bookmark-set"
+REWIND_TABLE, REATTACH, IMPORT = "bookmark-rewind-with-table", "bookmark-rewind-to-table", "bookmark-import-glue"
+MOVES = frozenset({RESET, REWIND, SET, REWIND_TABLE, REATTACH, IMPORT})
+"""An operator's changes of the position. The manifest of each has a checkpoint, which says what is known after it: no
+fold goes across it. One that attaches a bookmark again may follow an older version than the one before its own."""
 RULINGS = {
     SKIP: Decision.SKIPPED,
     RELEASE: Decision.PLANNED,
@@ -110,9 +115,20 @@ def ruling_of(bookmark: Bookmark, item: LandingObject) -> SeenObject | None:
     return ruling if ruling is not None and ruling.object.identity == item.identity else None
 
 
+def last_readings(bookmark: Bookmark) -> dict[str, SeenObject]:
+    """The last reading of every key, by uri, whether the bookmark counts it as seen or not: rows of it may be in the
+    table."""
+    found = dict(bookmark.paused)
+    for uri, item in bookmark.seen.items():
+        paused = found.get(uri)
+        if paused is None or paused.bookmark_version <= item.bookmark_version:
+            found[uri] = item
+    return found
+
+
 def first_seen(bookmark: Bookmark, item: LandingObject, *, now: datetime) -> datetime:
     """When exactly this version of the object was seen first: a later reading of it does not make it younger."""
-    known = (bookmark.seen.get(item.uri), bookmark.rulings.get(item.uri))
+    known = (bookmark.seen.get(item.uri), bookmark.rulings.get(item.uri), bookmark.paused.get(item.uri))
     return min((k.first_seen for k in known if k is not None and k.object.identity == item.identity), default=now)
 
 
@@ -134,6 +150,11 @@ class _Known:
         A batch that has read a key has carried out the request to read it again, also one about an older version of it.
         A skip stays: its version could come back.
         """
+        if manifest.kind in MOVES:
+            raise LakehouseError(
+                f"only its checkpoint says what a {manifest.kind} knows: context={manifest.context} "
+                f"bookmark_version={manifest.bookmark_version}"
+            )
         if manifest.kind != LOAD and manifest.kind not in RULINGS:
             if not manifest.advance:
                 return

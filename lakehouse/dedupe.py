@@ -35,7 +35,7 @@ from lakehouse.operator_change import (
     until_published,
 )
 from lakehouse.position import Position, find_position
-from lakehouse.reconcile import KEYS_DISTINCT, day_text
+from lakehouse.reconcile import KEYS_DISTINCT, LIVE_CHANGE, day_text
 from lakehouse.services import Services
 from lakehouse.stage import create_staging
 
@@ -158,7 +158,7 @@ def remove_surplus(
         folder=folder / "output",
     )
     equations = (
-        Equation("table: live change = inserted - deleted", written.live_change, -removed),
+        Equation(LIVE_CHANGE, written.live_change, -removed),
         Equation(KEYS_DISTINCT, census.rows - removed, census.rows - census.extra),
     )
     if broken := [e for e in equations if not e.holds]:

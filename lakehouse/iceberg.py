@@ -268,6 +268,18 @@ class _BatchSnapshot(_SnapshotProducer["_BatchSnapshot"]):
         return []
 
 
+class _RestoredSnapshot(_BatchSnapshot):
+    """A snapshot of the very manifests of an earlier one: its files keep the sequence numbers by which their delete
+    files count. `added` and `removed` are for the summary."""
+
+    def __init__(self, restored: LiveFiles, **batch: Any) -> None:
+        super().__init__(**batch, merge_above=MERGE_MANIFESTS_ABOVE)
+        self._restored = restored
+
+    def _manifests(self) -> list[ManifestFile]:
+        return [live.manifest for live in self._restored.manifests if live.entries]
+
+
 @dataclass(frozen=True, slots=True)
 class SnapshotDraft:
     """A snapshot whose manifests are written and whose commit is not sent."""
@@ -306,6 +318,35 @@ def draft_snapshot(
     )
     updates, requirements = producer._commit()
     return SnapshotDraft(producer.snapshot_id, table.metadata.next_sequence_number(), updates, requirements)
+
+
+def draft_restored(
+    table: Table,
+    *,
+    commit_uuid: uuid.UUID,
+    properties: Mapping[str, str],
+    live: LiveFiles,
+    restored: LiveFiles,
+) -> SnapshotDraft:
+    """As `draft_snapshot`, of a snapshot that holds the live files of an earlier one and no others. Writes nothing but
+    the list of its manifests."""
+    now, then = _files(live), _files(restored)
+    producer = _RestoredSnapshot(
+        restored,
+        table=table,
+        operation=Operation.OVERWRITE,
+        commit_uuid=commit_uuid,
+        properties=dict(properties),
+        live=live,
+        removed=frozenset(now.keys() - then.keys()),
+        added=[file for path, file in then.items() if path not in now],
+    )
+    updates, requirements = producer._commit()
+    return SnapshotDraft(producer.snapshot_id, table.metadata.next_sequence_number(), updates, requirements)
+
+
+def _files(live: LiveFiles) -> dict[str, DataFile]:
+    return {entry.data_file.file_path: entry.data_file for entry in (*live.data, *live.deletes)}
 
 
 def only_data_file(file: DataFile) -> str | None:

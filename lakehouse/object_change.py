@@ -269,7 +269,7 @@ def _without(declaration: Declaration, item: ObjectDecision, bookmark: Bookmark)
     told = []
     if declaration.write == "replace_partition":
         told.append(f"{day} is replaced without this object from now on: rows of it that the table has go with that")
-    elif item.object.uri in bookmark.seen:
+    elif item.object.uri in bookmark.seen or item.object.uri in bookmark.paused:
         told.append("rows of it that the table has stay there")
     if declaration.write == "snapshot":
         told.append(f"as long as {day} is the newest date that is read, no absent row vanishes: not all of it is known")

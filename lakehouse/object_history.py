@@ -99,7 +99,7 @@ def explain_object(declaration: Declaration, uri: str, services: Services) -> Ex
             f"{near_names(uri, listing, position.bookmark)}",
             next=f"lakehouse plan {declaration.table}",
         )
-    known = position.bookmark.seen.get(uri)
+    known = position.bookmark.seen.get(uri) or position.bookmark.paused.get(uri)
     return Explained(
         uri=uri,
         table=declaration.table,

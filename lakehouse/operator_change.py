@@ -1,8 +1,8 @@
 """Publishes what an operator decided: one snapshot of ours, the bookmark's version + 1, author and reason stored.
 
-It goes through the same commit as a batch (DESIGN §3), under the table's lease, and leaves the set of seen objects as
-it is: what is decided about objects stands beside it. Owns no decision: `lakehouse.adopt`, `lakehouse.dedupe` and
-`lakehouse.object_change` say what changes.
+It goes through the same commit as a batch (DESIGN §3), under the table's lease. What is decided about objects stands
+beside the set of seen ones; a change of the position alone changes that set. Owns no decision: `lakehouse.adopt`,
+`lakehouse.dedupe`, `lakehouse.object_change` and `lakehouse.move` say what changes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,27 @@ from pyiceberg.manifest import DataFile
 from lakehouse import naming
 from lakehouse.batch.matching import create_target
 from lakehouse.bookmark import HOLD, UNHOLD, checkpoint_after, needs_checkpoint, next_chain
+from lakehouse.bookmark_move import known_of
 from lakehouse.catalog import load_table, translated
 from lakehouse.errors import Conflict, LakehouseError
 from lakehouse.evolve import SchemaChange
 from lakehouse.iceberg import LiveFiles, live_files
 from lakehouse.lease import Lease, acquire
 from lakehouse.lease_record import LeaseHolder
+from lakehouse.ledger import Standing as LedgerStanding
 from lakehouse.ledger import standing_of, sync
-from lakehouse.model import DateCounts, Equation, Hold, Manifest, Mode, ObjectOutcome, Reference, RowCounts
+from lakehouse.model import (
+    Bookmark,
+    Checkpoint,
+    DateCounts,
+    Equation,
+    Hold,
+    Manifest,
+    Mode,
+    ObjectOutcome,
+    Reference,
+    RowCounts,
+)
 from lakehouse.position import Position, find_position
 from lakehouse.process import this_process
 from lakehouse.publish import Change, Renamed, publish
@@ -57,7 +70,9 @@ class Decided:
     """What one operator's change is: its kind, its rows and files, and the equations that were proved for it.
 
     `objects` are what it decides about; `hold` is how a change of the hold leaves it; `live` are the files of
-    the snapshot that `main` was then; `renamed` is the bookmark that goes on under the declaration's context.
+    the snapshot that `main` was then; `renamed` is the bookmark that goes on under the declaration's context. `moved`
+    is how a change of the position leaves the bookmark, but for version, head and chain; `restored` are the files of an
+    earlier snapshot that the table is to hold again, and no others.
     """
 
     kind: str
@@ -76,6 +91,8 @@ class Decided:
     maintain: str = ""
     hold: Hold | None = None
     renamed: Renamed | None = None
+    moved: Bookmark | None = None
+    restored: LiveFiles | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +156,7 @@ def publish_decided(
         schema=decided.schema,
         maintain=decided.maintain,
         renamed=decided.renamed,
+        restored=decided.restored,
     )
 
     return publish(
@@ -192,12 +210,17 @@ def with_table(declaration: Declaration, position: Position, services: Services)
         return position, live_files(position.target.table, position.target.main)
 
 
-def stand_now(declaration: Declaration, services: Services) -> Standing:
+def stand_now(
+    declaration: Declaration,
+    services: Services,
+    *,
+    bring_up: Callable[[LedgerStanding, Services], object] = sync,
+) -> Standing:
     """Look at the table after the commit and bring the ledger up; a ledger that cannot be written is only behind."""
     position = find_position(declaration, services)
     ledger = "ok"
     try:
-        sync(standing_of(position.target), services)
+        bring_up(standing_of(position.target), services)
     except LakehouseError as error:
         ledger = f"behind: {error.message}"
     tag = position.target.tag
@@ -207,7 +230,8 @@ def stand_now(declaration: Declaration, services: Services) -> Standing:
 def _write_manifest(
     declaration: Declaration, position: Position, decided: Decided, operator: Operator, services: Services
 ) -> tuple[Manifest, Reference]:
-    bookmark = position.bookmark
+    bookmark, moved = position.bookmark, decided.moved
+    after = moved or bookmark
     place = attempt_folder(
         catalog=services.catalog_name,
         table=declaration.table,
@@ -226,7 +250,7 @@ def _write_manifest(
         run_id=operator.run_id,
         kind=decided.kind,
         mode=Mode.INCREMENTAL,
-        advance=bool(decided.objects),
+        advance=bool(decided.objects) or moved is not None,
         declaration=declaration.hash,
         lookback_days=declaration.source.lookback_days,
         started_at=decided.started_at,
@@ -243,13 +267,17 @@ def _write_manifest(
         chain=next_chain(bookmark),
         author=operator.author,
         reason=operator.reason,
-        graves=bookmark.graves,
+        graves=after.graves,
         baseline=decided.baseline,
-        settled_date=bookmark.settled_date,
-        held=decided.hold if decided.kind in (HOLD, UNHOLD) else bookmark.held,
-        source_uri=bookmark.source_uri,
+        settled_date=after.settled_date,
+        held=decided.hold if decided.kind in (HOLD, UNHOLD) else after.held,
+        source_uri=after.source_uri,
     )
-    if needs_checkpoint(manifest.bookmark_version):
-        checkpoint = write_checkpoint(services.state, checkpoint_after(bookmark, manifest), folder=place)
-        manifest = replace(manifest, checkpoint=checkpoint)
+    known: Checkpoint | None = None
+    if moved is not None:
+        known = known_of(moved)
+    elif needs_checkpoint(manifest.bookmark_version):
+        known = checkpoint_after(bookmark, manifest)
+    if known is not None:
+        manifest = replace(manifest, checkpoint=write_checkpoint(services.state, known, folder=place))
     return manifest, write_manifest(services.state, manifest, folder=place)

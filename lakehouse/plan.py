@@ -38,7 +38,7 @@ from lakehouse.placement import (
     place,
 )
 from lakehouse.ready import Readiness, readiness_of
-from lakehouse.whole_dates import DatePlan, cut_dates, plan_dates
+from lakehouse.whole_dates import DatePlan, cut_dates, plan_dates, reads_whole_dates
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration, Source
@@ -84,7 +84,7 @@ def make_plan(
     Raises UsageError for dates asked of an undated source and versions of a table that reads whole dates, ObjectChanged
     for a key that is listed twice.
     """
-    if versions is not None and declaration.write in ("replace_partition", "snapshot"):
+    if versions is not None and reads_whole_dates(declaration):
         raise UsageError(
             f"write: {declaration.write} reads landing dates as a whole, so no range of batches can be asked for: "
             f"table={declaration.table}",
@@ -246,8 +246,8 @@ def _waits_for(obj: LandingObject, day: date | None, request: _Request) -> str:
 def _was_read(obj: LandingObject, request: _Request) -> bool:
     """Whether a batch took rows from the object before it was emptied, or has refused it as it is now: then its rows
     are in the table, and an upload that was cut off must not look like a day without rows."""
-    known = request.bookmark.seen.get(obj.uri)
-    return known is not None and (known.decision is Decision.CONSUMED or known.object.identity == obj.identity)
+    known = request.bookmark.seen.get(obj.uri) or request.bookmark.paused.get(obj.uri)
+    return known is not None and (known.decision is not Decision.QUARANTINED or known.object.identity == obj.identity)
 
 
 def _outside(day: date, request: _Request) -> str:
@@ -267,7 +267,11 @@ def _compare(obj: LandingObject, request: _Request) -> tuple[Decision, str]:
     """Compare with the latest version of the key that a batch has seen; its time decides nothing (D01, D02)."""
     known = request.bookmark.seen.get(obj.uri)
     if known is None:
-        return Decision.PLANNED, "new object"
+        before = request.bookmark.paused.get(obj.uri)
+        if before is None:
+            return Decision.PLANNED, "new object"
+        read = f"batch_id={before.batch_id} bookmark_version={before.bookmark_version}"
+        return Decision.PLANNED, f"read before, and not seen by the bookmark: {read}"
     if known.object.identity != obj.identity:
         return Decision.PLANNED, f"new version of a {known.decision.value} object: etag={known.object.etag} before"
     again = request.mode is Mode.FULL and (request.since is None or known.bookmark_version <= request.since)
@@ -312,7 +316,7 @@ def _settles_at(obj: LandingObject, source: Source, now: datetime) -> datetime |
 
 def _cut(dates: DatePlan, declaration: Declaration) -> tuple[tuple[ObjectDecision, ...], ...]:
     source = declaration.source
-    if declaration.write in ("replace_partition", "snapshot"):
+    if reads_whole_dates(declaration):
         return cut_dates(
             dates.decisions, first=dates.newest_date, max_files=source.max_files, max_bytes=source.max_bytes
         )
@@ -342,7 +346,7 @@ def _warnings(dates: DatePlan, request: _Request) -> tuple[str, ...]:
     older = sum(
         item.decision is Decision.CONSUMED
         and (known := request.bookmark.seen.get(item.object.uri)) is not None
-        and known.declaration != request.declaration.hash
+        and known.declaration not in ("", request.declaration.hash)
         for item in dates.decisions
     )
     if older:

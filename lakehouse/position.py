@@ -5,7 +5,7 @@ Reads only, but for one marker in the state folder that remembers that a context
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,20 +22,22 @@ from lakehouse.target import Target, look, manifest_of, refuse_what_we_cannot_me
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
 
+_DROPPED = "the table was dropped: its bookmark belongs to table uuid {uuid}"
+
 
 @dataclass(frozen=True, slots=True)
 class Position:
     """A target and the bookmark of one context on it. `fit` is what the table lacks of the declaration.
 
-    `others` are the newest manifests of the table's other bookmarks, by context; `known` are the contexts that the
-    state folder knows, asked for only where this one was never published.
+    `others` are the newest manifests of the table's other bookmarks, by context; `lives` are the uuids of the
+    tables of this name on which each context was published, asked for only where this one was not.
     """
 
     target: Target
     bookmark: Bookmark
     fit: Fit = field(default_factory=Fit)
     others: Mapping[str, Manifest] = field(default_factory=dict)
-    known: frozenset[str] = frozenset()
+    lives: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def held(self) -> Hold | None:
@@ -51,9 +53,12 @@ class Position:
 def find_position(declaration: Declaration, services: Services) -> Position:
     """Look at the table and read its bookmark, before anything else is read.
 
-    Raises what `any_position` raises, and UsageError for a table with rows that was never loaded or adopted.
+    Raises what `any_position` raises, Detached also if the table was dropped or recreated, and UsageError for a table
+    with rows that was never loaded or adopted.
     """
     position = any_position(declaration, services)
+    if other := _other_life(declaration, position.target, position.lives):
+        raise _detached(declaration, position.target, _DROPPED.format(uuid=other))
     if holds_rows_of_others(position.target):
         raise UsageError(
             f"table {declaration.table} has rows and was never loaded by lakehouse: its rows are not accounted for; "
@@ -64,26 +69,18 @@ def find_position(declaration: Declaration, services: Services) -> Position:
 
 
 def any_position(declaration: Declaration, services: Services) -> Position:
-    """As `find_position`, and also for a table with rows that nobody has adopted.
+    """As `find_position`, and also for a table that nobody has loaded or adopted, whatever became of another one of its
+    name.
 
     Raises DeclarationError or NotAvailable for a table that the declaration does not fit; Detached if the bookmark's
-    snapshot is no longer behind `main`, its tag is gone, or the table was dropped or recreated; UsageError if the
-    bookmark was renamed; DataError if a manifest is missing or altered.
+    snapshot is no longer behind `main`, or its tag is gone; UsageError if the bookmark was renamed; DataError if a
+    manifest is missing or altered.
     """
-    target = look(declaration.table, declaration.context, load_table(services.catalog, declaration.table))
-    known = _known(declaration, target, services)
-    state, reason = attachment(
-        target.nodes,
-        main=target.main.snapshot_id if target.main else None,
-        tag=target.tag.snapshot_id if target.tag else None,
-        known=known,
-    )
+    target, state, reason = _attachment(declaration, services)
     if state is Attachment.DETACHED:
         _refuse_renamed(declaration, target, services)
-        raise _detached(declaration, reason, services, tag=target.tag is not None)
-    published = _published(declaration, services) if state is Attachment.FIRST_LOAD else {}
-    if other := next((uuid for uuid in published.get(declaration.context, ()) if uuid != target.uuid), None):
-        raise _detached(declaration, f"the table was dropped: its bookmark belongs to table uuid {other}", services)
+        raise _detached(declaration, target, reason)
+    lives = _lives(declaration, services) if state is Attachment.FIRST_LOAD else {}
     fit = Fit()
     if target.table is not None:
         refuse_what_we_cannot_merge(target)
@@ -91,7 +88,22 @@ def any_position(declaration: Declaration, services: Services) -> Position:
     bookmark = load_bookmark(services.state, target.bookmark)
     if state is Attachment.ATTACHED:
         _remember(declaration, target, services)
-    return Position(target, bookmark, fit, _others(target, services), frozenset(published))
+    return Position(target, bookmark, fit, _others(target, services), lives)
+
+
+def detached_target(declaration: Declaration, services: Services) -> tuple[Target, str]:
+    """The table as it is, and why no bookmark of the context stands on it: the reason is empty if one does, or if none
+    ever was. Raises DeclarationError or NotAvailable for a table that the declaration does not fit."""
+    target, state, reason = _attachment(declaration, services)
+    if target.table is not None:
+        refuse_what_we_cannot_merge(target)
+        fit_table(declaration, target.table)
+    if state is Attachment.DETACHED:
+        return target, reason
+    lives = _lives(declaration, services) if state is Attachment.FIRST_LOAD else {}
+    if other := _other_life(declaration, target, lives):
+        return target, _DROPPED.format(uuid=other)
+    return target, ""
 
 
 def holds_rows_of_others(target: Target) -> bool:
@@ -99,6 +111,17 @@ def holds_rows_of_others(target: Target) -> bool:
     if target.table is None or target.main is None:
         return False
     return not target.bookmarks and target.rows != 0
+
+
+def _attachment(declaration: Declaration, services: Services) -> tuple[Target, Attachment, str]:
+    target = look(declaration.table, declaration.context, load_table(services.catalog, declaration.table))
+    state, reason = attachment(
+        target.nodes,
+        main=target.main.snapshot_id if target.main else None,
+        tag=target.tag.snapshot_id if target.tag else None,
+        known=_known(declaration, target, services),
+    )
+    return target, state, reason
 
 
 def _remember(declaration: Declaration, target: Target, services: Services) -> None:
@@ -117,7 +140,7 @@ def _known(declaration: Declaration, target: Target, services: Services) -> bool
     return target.knows_context or services.state.read(_marker(declaration, target.uuid, services)) is not None
 
 
-def _published(declaration: Declaration, services: Services) -> dict[str, list[str]]:
+def _lives(declaration: Declaration, services: Services) -> dict[str, list[str]]:
     """The uuids of the lives of this table on which each context was published."""
     root = naming.table_root(services.catalog_name, declaration.table)
     base = services.state.uri(root)
@@ -127,6 +150,11 @@ def _published(declaration: Declaration, services: Services) -> dict[str, list[s
         if (context := naming.published_context(rest)) is not None:
             found.setdefault(context, []).append(uuid)
     return found
+
+
+def _other_life(declaration: Declaration, target: Target, lives: Mapping[str, Sequence[str]]) -> str | None:
+    """The uuid of another table of this name on which the context was published."""
+    return next((uuid for uuid in lives.get(declaration.context, ()) if uuid != target.uuid), None)
 
 
 def _others(target: Target, services: Services) -> dict[str, Manifest]:
@@ -153,11 +181,11 @@ def _refuse_renamed(declaration: Declaration, target: Target, services: Services
             )
 
 
-def _detached(declaration: Declaration, reason: str, services: Services, *, tag: bool = False) -> Detached:
-    folder = services.state.uri(naming.table_root(services.catalog_name, declaration.table))
-    anew = f"to load everything into a new table, drop the table and remove the state folder {folder}"
-    back = f"set main back to the tag {naming.tag(declaration.context)}, or, " if tag else ""
+def _detached(declaration: Declaration, target: Target, reason: str) -> Detached:
+    command = f"lakehouse bookmark rewind {declaration.table} --to-table --reason TEXT --dry-run"
+    if target.tag is not None:
+        command += f"   # or set main back to the tag {naming.tag(declaration.context)}"
     return Detached(
         f"table {declaration.table} is detached from bookmark {declaration.context}: {reason}; nothing was read",
-        next=back + anew,
+        next=command,
     )

@@ -14,6 +14,7 @@ from uuid import UUID
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import (
     AssertCurrentSchemaId,
@@ -32,7 +33,7 @@ from lakehouse.catalog import load_table, translated, was_refused
 from lakehouse.errors import ConfigurationError, Detached, LakehouseError, OutcomeUnknown, RetryLater, TargetDamaged
 from lakehouse.evolve import SchemaChange, with_schema
 from lakehouse.faults import fault_point
-from lakehouse.iceberg import LiveFiles, SnapshotDraft, draft_snapshot
+from lakehouse.iceberg import LiveFiles, SnapshotDraft, draft_restored, draft_snapshot
 from lakehouse.model import Reference, RowCounts
 from lakehouse.recover import Observed, Outcome, SentCommit, settle
 from lakehouse.target import Target, look, summary
@@ -53,7 +54,8 @@ class Renamed:
 @dataclass(frozen=True, slots=True)
 class Change:
     """What one batch changes: data and delete files to add, paths of either to drop, the table's schema, and the
-    bookmark that stands for it. `renamed` is a bookmark whose tag goes with the same commit."""
+    bookmark that stands for it. `renamed` is a bookmark whose tag goes with the same commit; `restored` are the files
+    of an earlier snapshot, which are all that it leaves."""
 
     attempt_id: str
     batch_id: str
@@ -66,6 +68,7 @@ class Change:
     maintain: str = ""
     """What upkeep this is, for the summary; empty for a load."""
     renamed: Renamed | None = None
+    restored: LiveFiles | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +95,7 @@ def publish(
     table = target.table
     if table is None:
         raise ValueError("publish needs a table")
-    with translated(f"table={target.name}"):
-        draft = draft_snapshot(
-            with_schema(table, change.schema),
-            commit_uuid=UUID(hex=change.attempt_id),
-            properties=_summary(target, change),
-            live=live,
-            removed=change.removed,
-            added=change.added,
-        )
+    draft = _draft(table, target, change, live)
     sent = SentCommit(
         attempt_id=change.attempt_id,
         table_uuid=target.uuid,
@@ -129,6 +124,21 @@ def publish(
     if target.tag is None:
         _check_first_publish(catalog, target, change, draft)
     return Published(draft.snapshot_id)
+
+
+def _draft(table: Table, target: Target, change: Change, live: LiveFiles) -> SnapshotDraft:
+    commit, properties = UUID(hex=change.attempt_id), _summary(target, change)
+    with translated(f"table={target.name}"):
+        if change.restored is not None:
+            return draft_restored(table, commit_uuid=commit, properties=properties, live=live, restored=change.restored)
+        return draft_snapshot(
+            with_schema(table, change.schema),
+            commit_uuid=commit,
+            properties=properties,
+            live=live,
+            removed=change.removed,
+            added=change.added,
+        )
 
 
 def _summary(target: Target, change: Change) -> dict[str, str]:

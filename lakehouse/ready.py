@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING
 
+from lakehouse.bookmark import last_readings
 from lakehouse.model import Bookmark, LandingObject
 from lakehouse.placement import Placement, control_uri
 
@@ -48,7 +49,7 @@ class Readiness:
 def readiness_of(placed: Sequence[tuple[LandingObject, Placement]], *, source: Source, bookmark: Bookmark) -> Readiness:
     """The readiness of a complete listing.
 
-    An object that a batch has seen counts for its date also when it is not listed any more: a lifecycle rule that
+    An object that a batch has read counts for its date also when it is not listed any more: a lifecycle rule that
     removes what was loaded must not make a late object wait for ever.
     """
     if source.ready is None:
@@ -57,7 +58,7 @@ def readiness_of(placed: Sequence[tuple[LandingObject, Placement]], *, source: S
     if source.ready.objects is None:
         return Readiness(source, listed)
     days = {item.uri: placement.landing_date for item, placement in placed if not placement.ignored}
-    days |= {uri: seen.landing_date for uri, seen in bookmark.seen.items()}
+    days |= {uri: item.landing_date for uri, item in last_readings(bookmark).items()}
     arrived: dict[date | None, int] = {}
     for day in days.values():
         arrived[day] = arrived.get(day, 0) + 1

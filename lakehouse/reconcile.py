@@ -7,6 +7,7 @@ from datetime import date
 
 from lakehouse.model import DateCounts, Equation, Manifest, ObjectOutcome, RowCounts
 
+LIVE_CHANGE = "table: live change = inserted - deleted"
 RECORDS = "object: records = rejected + accepted"
 KEYS_DISTINCT = "table: count(*) = count(distinct key)"
 KEYS_DISTINCT_BY_DATE = "table: count(*) = count(distinct key and landing date)"
@@ -41,7 +42,7 @@ def batch_equations(
         equations = [*_of_objects(objects), Equation("batch: accepted = staged", of_objects, rows.staged)]
     equations += [
         Equation("batch: staged = sum of fates", rows.staged, fates),
-        Equation("table: live change = inserted - deleted", live_after - live_before, rows.inserted - rows.deleted),
+        Equation(LIVE_CHANGE, live_after - live_before, rows.inserted - rows.deleted),
         Equation("contained: accepted keys = keys in the table", kept, keys_found + rows.stale + rows.unchanged),
     ]
     if lineage:

@@ -37,7 +37,7 @@ from lakehouse.reread import reread_equations
 from lakehouse.scratch import scratch_folder
 from lakehouse.services import Services
 from lakehouse.state import walk
-from lakehouse.target import Target, manifest_of, summary
+from lakehouse.target import Target, ancestry, manifest_of, summary
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -80,11 +80,11 @@ def recount(
     snapshot = target.main if snapshot_id is None else table.metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
         raise DataError(f"table {declaration.table} has no snapshot {snapshot_id} any more: it has expired")
-    line = _line_of(table, snapshot)
+    line = [*ancestry(table, snapshot)]
     chains = _chains_at(line, target, services)
     manifests = tuple({m.attempt_id: m for chain in chains for m in chain}.values())
     foreign = _foreign(line, chains)
-    with _session(services) as (con, _):
+    with _session(services) as (con, folder):
         _scan(con, table, snapshot, declaration)
         equations = [*_table_equations(con, declaration, manifests, foreign)]
         if declaration.lineage:
@@ -106,17 +106,6 @@ def _unavailable(declaration: Declaration) -> tuple[str, ...]:
     dates = () if declaration.lineage else ("landing dates: the table has no lineage columns",)
     keys = () if _unique(declaration) else (f"keys: {declaration.write} keeps every row, whatever its key",)
     return (*dates, *keys)
-
-
-def _line_of(table: Table, snapshot: Snapshot) -> list[Snapshot]:
-    """The snapshot and its ancestors, newest first, as far as they have not expired."""
-    line = []
-    current: Snapshot | None = snapshot
-    while current is not None:
-        line.append(current)
-        parent = current.parent_snapshot_id
-        current = table.metadata.snapshot_by_id(parent) if parent is not None else None
-    return line
 
 
 def _chains_at(line: Sequence[Snapshot], target: Target, services: Services) -> list[tuple[Manifest, ...]]:

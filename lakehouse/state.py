@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from lakehouse import naming
-from lakehouse.bookmark import chain_after, fold
+from lakehouse.bookmark import REATTACH, chain_after, fold
 from lakehouse.errors import ConfigurationError, DataError
 from lakehouse.manifest import decode_checkpoint, decode_manifest, encode_checkpoint, encode_manifest
 from lakehouse.model import Bookmark, ChainLink, Checkpoint, Manifest, Reference
@@ -127,7 +127,8 @@ def load_bookmark(storage: StateStore, head: Reference | None) -> Bookmark:
 def walk(storage: StateStore, head: Reference | None, *, above: int = 0) -> Iterator[tuple[Manifest, Reference]]:
     """Every manifest from `head` back to the first whose version is above `above`, newest first, across checkpoints.
 
-    At most one chain (100 manifests) is in memory. Raises DataError as `load_bookmark` does.
+    At most one chain (100 manifests) is in memory. Behind a bookmark that was attached again comes the version that
+    the table stood at then, or nothing. Raises DataError as `load_bookmark` does.
     """
     if head is None:
         return
@@ -136,7 +137,12 @@ def walk(storage: StateStore, head: Reference | None, *, above: int = 0) -> Iter
         yield manifest, head
     while manifest.bookmark_version > above + 1:
         links = [link for link in manifest.chain if link.version > above]
-        older = _read_chain(storage, links, below=manifest.bookmark_version)
+        below = manifest.bookmark_version
+        if manifest.kind == REATTACH:
+            if not links:
+                return
+            below = links[0].version + 1
+        older = _read_chain(storage, links, below=below)
         if not older:
             raise DataError(
                 f"the chain of manifests ends too early: head={head.uri} "

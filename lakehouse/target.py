@@ -5,7 +5,9 @@ Never writes anything: planners and checks get this reader, the publish step alo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
@@ -110,16 +112,26 @@ def refuse_what_we_cannot_merge(target: Target) -> None:
         )
 
 
+def ancestry(table: Table, snapshot: Snapshot | None) -> Iterator[Snapshot]:
+    """The snapshot and its ancestors, newest first, as far as they have not expired."""
+    while snapshot is not None:
+        yield snapshot
+        parent = snapshot.parent_snapshot_id
+        snapshot = table.metadata.snapshot_by_id(parent) if parent is not None else None
+
+
 def foreign_since_bookmark(target: Target) -> list[int]:
     """Snapshots of other writers between the bookmark and `main`, newest first."""
-    found: list[int] = []
-    snapshot = target.main if target.tag is not None else None
-    while snapshot is not None and target.tag is not None and snapshot.snapshot_id != target.tag.snapshot_id:
-        if not any(key.startswith(naming.SUMMARY) for key in summary(snapshot)):
-            found.append(snapshot.snapshot_id)
-        parent = snapshot.parent_snapshot_id
-        snapshot = target.table.metadata.snapshot_by_id(parent) if target.table and parent is not None else None
-    return found
+    if target.table is None or target.tag is None:
+        return []
+    tag = target.tag.snapshot_id
+    since = takewhile(lambda snapshot: snapshot.snapshot_id != tag, ancestry(target.table, target.main))
+    return [snapshot.snapshot_id for snapshot in since if not is_ours(snapshot)]
+
+
+def is_ours(snapshot: Snapshot) -> bool:
+    """Whether a batch, an operator's change or our upkeep wrote the snapshot."""
+    return any(key.startswith(naming.SUMMARY) for key in summary(snapshot))
 
 
 def manifest_of(snapshot: Snapshot) -> Reference | None:

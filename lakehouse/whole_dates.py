@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, TypeVar
 
-from lakehouse.bookmark import ruling_of
+from lakehouse.bookmark import last_readings, ruling_of
 from lakehouse.model import Bookmark, Decision, ObjectDecision, SeenObject
 from lakehouse.placement import landing_date
 
@@ -79,6 +79,11 @@ class _Dates:
         return uri.removeprefix(self.source)
 
 
+def reads_whole_dates(declaration: Declaration) -> bool:
+    """Whether a landing date is read as a whole, and not object by object."""
+    return declaration.write in ("replace_partition", "snapshot")
+
+
 def plan_dates(
     decisions: Sequence[ObjectDecision],
     *,
@@ -88,11 +93,11 @@ def plan_dates(
     accept_missing: bool,
 ) -> DatePlan:
     """The decisions as the write mode wants them; upsert and append take every object for itself."""
-    if declaration.write not in ("replace_partition", "snapshot"):
+    if not reads_whole_dates(declaration):
         return DatePlan(tuple(decisions))
     dates = _Dates(
         decided=_by_date(d for d in decisions if d.decision not in (Decision.IGNORED, Decision.OUTSIDE_WINDOW)),
-        consumed=_by_date(s for s in bookmark.seen.values() if s.decision is Decision.CONSUMED),
+        consumed=_by_date(s for s in last_readings(bookmark).values() if s.decision is not Decision.QUARANTINED),
         failed=_failed_by_date(failed, declaration),
         source=declaration.source.uri,
         listed=frozenset((*(d.object.uri for d in decisions), *failed)),

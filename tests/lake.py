@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from lakehouse.cli.app import main
 from lakehouse.declaration import Declaration, find_declaration
 from lakehouse.errors import Unavailable
 from lakehouse.ingest import LoadRequest, ingest, plan_load
@@ -157,6 +160,17 @@ class Lake:
         done = self.start(*arguments, env=env)
         out, err = done.communicate(timeout=120)
         return done.returncode, parse_json(out), err
+
+    def said(self, *arguments: str) -> tuple[int, Any, str]:
+        """As `cli`, in this process."""
+        out, err = io.StringIO(), io.StringIO()
+        with changed_environment(self.env), redirect_stdout(out), redirect_stderr(err):
+            try:
+                main([*arguments])
+                code = 0
+            except SystemExit as ended:
+                code = int(ended.code or 0)
+        return code, parse_json(out.getvalue()), err.getvalue() or out.getvalue()
 
     def start(self, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "lakehouse", *arguments]

@@ -11,6 +11,7 @@ import typer
 
 from lakehouse.bookmark_history import Change, Difference, Standing, changes, differences, standing_at
 from lakehouse.bookmark_rename import rename_bookmark
+from lakehouse.cli import bookmark_change
 from lakehouse.cli.operate import Why, given_reason, print_hints, state_text, this_operator
 from lakehouse.cli.options import (
     AsJson,
@@ -24,7 +25,6 @@ from lakehouse.cli.options import (
     sources_to_change,
 )
 from lakehouse.cli.output import console, of_sources, print_json, print_pairs, print_table
-from lakehouse.cli.pending import add_refusal
 from lakehouse.errors import UsageError
 
 SHOWN_DATES = 31
@@ -39,16 +39,15 @@ OneVersion = Annotated[str, typer.Argument(help="A bookmark version or a batch i
 
 
 def add_to(app: typer.Typer) -> None:
-    bookmark = typer.Typer(help="Bookmarks: show, compare and rename them.", no_args_is_help=True)
+    bookmark = typer.Typer(help="Bookmarks: show, compare, move and rename them.", no_args_is_help=True)
     bookmark.command("show", epilog="Example: lakehouse bookmark show analytics.orders --at 2026-09-01")(show)
     bookmark.command("history", epilog="Example: lakehouse bookmark history analytics.orders")(history)
     bookmark.command("diff", epilog="Example: lakehouse bookmark diff analytics.orders 3 5")(diff)
+    bookmark_change.add_to(bookmark)
     bookmark.command(
         "rename",
         epilog="Example: lakehouse bookmark rename analytics.orders orders orders_v2 --reason 'new source name'",
     )(rename)
-    for name in ("reset", "rewind", "set", "import-glue"):
-        add_refusal(bookmark, "bookmark", name)
     app.add_typer(bookmark, name="bookmark")
 
 

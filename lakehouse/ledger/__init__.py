@@ -6,7 +6,7 @@ and the ledger is behind.
 
 from __future__ import annotations
 
-from lakehouse.ledger.read import ledger_head, read_ledger
+from lakehouse.ledger.read import ledger_head, newest_in_ledger, read_ledger
 from lakehouse.ledger.schema import BATCHES, FILES, LEDGERS, RECONCILIATIONS, REJECTS
 from lakehouse.ledger.standing import Standing, standing_of
 from lakehouse.ledger.sync import rebuild, sync
@@ -19,6 +19,7 @@ __all__ = [
     "REJECTS",
     "Standing",
     "ledger_head",
+    "newest_in_ledger",
     "read_ledger",
     "rebuild",
     "standing_of",

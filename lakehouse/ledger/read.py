@@ -41,5 +41,11 @@ def ledger_head(catalog: Catalog, ops_namespace: str, *, table_uuid: str, contex
     return min(head_of(table, table_uuid=table_uuid, context=context) if table else 0 for table in tables)
 
 
+def newest_in_ledger(catalog: Catalog, ops_namespace: str, *, table_uuid: str, context: str) -> int:
+    """The highest bookmark version of this context that any ledger table has; 0 if none has one."""
+    tables = [find_ledger(catalog, ops_namespace, name) for name in LEDGERS]
+    return max(head_of(table, table_uuid=table_uuid, context=context) if table else 0 for table in tables)
+
+
 def _equal(column: str, value: str) -> BooleanExpression:
     return EqualTo(term=Reference(column), value=literal(value))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from lakehouse import naming
 from lakehouse.model import Reference
-from lakehouse.target import Target, summary
+from lakehouse.target import Target, ancestry, summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ def _snapshot_ids(target: Target) -> dict[int, int]:
     Before a renaming the bookmark had its old name.
     """
     found: dict[int, int] = {}
-    snapshot, context = target.tag, target.context
-    while snapshot is not None and target.table is not None:
+    if target.table is None:
+        return found
+    context = target.context
+    for snapshot in ancestry(target.table, target.tag):
         properties = summary(snapshot)
         if properties.get(naming.CONTEXT) == context and naming.BOOKMARK_VERSION in properties:
             found[int(properties[naming.BOOKMARK_VERSION])] = snapshot.snapshot_id
             context = properties.get(naming.RENAMED_FROM, context)
-        parent = snapshot.parent_snapshot_id
-        snapshot = target.table.metadata.snapshot_by_id(parent) if parent is not None else None
     return found

@@ -71,7 +71,8 @@ class ObjectDecision:
 @dataclass(frozen=True, slots=True)
 class SeenObject:
     """The latest version of a key that a batch has consumed or quarantined; as a ruling, the version that an operator
-    has decided about: SKIPPED, or PLANNED to be read again."""
+    has decided about: SKIPPED, or PLANNED to be read again. `declaration` is empty for one that no batch has read: an
+    operator says that it is done with."""
 
     object: LandingObject
     landing_date: date | None

@@ -115,8 +115,8 @@ class Bookmark:
     """The position of a context: version 0 and nothing seen before the first batch.
 
     `rulings` are what operators decided about object versions, by uri: a skip holds until it is taken back, a request
-    to read again until a batch has read the key. `paused` are the keys that batches have read without advancing: not
-    seen, and their rows are in the table.
+    to read again until a batch has read the key. `paused` are the keys that batches have read without advancing, or
+    that were seen until an operator moved the position: not seen, and their rows are in the table.
     """
 
     version: int = 0

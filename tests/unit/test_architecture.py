@@ -14,7 +14,17 @@ ROOT = Path(__file__).parents[2] / "lakehouse"
 LAYERS = (
     ("errors", "types", "model", "naming", "units"),
     ("declaration", "masking", "recover", "reconcile", "gate", "placement", "bookmark", "arrivals"),
-    ("plan", "manifest", "ready", "sweep", "whole_dates", "completeness", "receipt_total"),
+    (
+        "plan",
+        "manifest",
+        "ready",
+        "sweep",
+        "whole_dates",
+        "completeness",
+        "receipt_total",
+        "bookmark_move",
+        "glue_state",
+    ),
     (
         "faults",
         "process",
@@ -49,6 +59,11 @@ LAYERS = (
         "dedupe",
         "adopt",
         "object_change",
+        "move",
+        "bookmark_change",
+        "rewind_table",
+        "reattach",
+        "glue_import",
         "hold",
         "object_history",
         "bookmark_rename",
@@ -61,7 +76,7 @@ LAYERS = (
 PURE = {
     "errors", "types", "model", "naming", "units", "masking", "recover", "reconcile", "gate", "placement", "bookmark",
     "plan", "arrivals", "completeness", "manifest", "ready", "sweep", "whole_dates",
-    "receipt_total",
+    "receipt_total", "bookmark_move", "glue_state",
 }  # fmt: skip
 IMPURE_STANDARD = {
     "os",

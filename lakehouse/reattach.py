@@ -1,0 +1,90 @@
+"""Attaches a bookmark to a table that was moved under it: rolled back, dropped and made again, or robbed of its tag.
+
+The bookmark becomes what it was at the newest snapshot of ours behind `main`, as a version above every number that was
+used; on a table without any of ours nothing is seen. No row is touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lakehouse import naming
+from lakehouse.bookmark import REATTACH
+from lakehouse.bookmark_move import stood_as
+from lakehouse.errors import UsageError
+from lakehouse.ledger import newest_in_ledger, rebuild
+from lakehouse.model import Reference
+from lakehouse.move import BookmarkChange, Move, publish_move, source_now
+from lakehouse.operator_change import Operator, decide
+from lakehouse.position import Position, detached_target, find_position
+from lakehouse.services import Services
+from lakehouse.state import load_bookmark
+from lakehouse.target import Target, ancestry, summary
+
+if TYPE_CHECKING:
+    from lakehouse.declaration import Declaration
+
+
+def rewind_to_table(
+    declaration: Declaration, operator: Operator, services: Services, *, dry_run: bool = False
+) -> BookmarkChange:
+    """Mend a detached bookmark; nothing to do where it is attached.
+
+    Holds and skips that stand at the lost tag stay. Raises UsageError for a table with rows that nobody accounts for,
+    what `find_position` raises but Detached, LeaseHeld, and Conflict if others always commit first.
+    """
+
+    def once() -> BookmarkChange | None:
+        target, reason = detached_target(declaration, services)
+        source = source_now(declaration, services)
+        if not reason:
+            position = find_position(declaration, services)
+            move = Move(REATTACH, position.bookmark, "the bookmark stands on its table")
+        else:
+            position, move = _attached(declaration, target, services)
+            move = replace(move, warnings=(f"it was detached: {reason}",))
+        return publish_move(declaration, position, move, source, operator, services, dry_run=dry_run, bring_up=rebuild)
+
+    return decide(declaration, operator, services, REATTACH, once, dry_run=dry_run)
+
+
+def _attached(declaration: Declaration, target: Target, services: Services) -> tuple[Position, Move]:
+    """What is known now, with the chain of what the table has, and the move to that."""
+    found = _newest_of_ours(target)
+    if found is None and target.main is not None and target.rows != 0:
+        raise UsageError(
+            f"table {declaration.table} has rows, and no batch of ours is behind main: they are not accounted for",
+            next=f"lakehouse adopt {declaration.table}"
+            if target.tag is None and not target.knows_context
+            else "set main to a snapshot that a batch has published; or drop the table, and the next load makes it",
+        )
+    then = load_bookmark(services.state, found)
+    lost = load_bookmark(services.state, target.bookmark) if target.tag is not None else then
+    known = replace(lost, version=_last_version(target, services), head=then.head, chain=then.chain)
+    return Position(target, known), Move(REATTACH, stood_as(known, then), to_version=then.version)
+
+
+def _newest_of_ours(target: Target) -> Reference | None:
+    if target.table is None:
+        return None
+    for snapshot in ancestry(target.table, target.main):
+        keys = summary(snapshot)
+        if keys.get(naming.CONTEXT) == target.context and naming.MANIFEST in keys:
+            return Reference(keys[naming.MANIFEST], keys[naming.MANIFEST_SHA256])
+    return None
+
+
+def _last_version(target: Target, services: Services) -> int:
+    """The highest version that was ever published on this table, as far as snapshots and ledger know."""
+    if target.table is None:
+        return 0
+    keys = [summary(snapshot) for snapshot in target.table.metadata.snapshots]
+    numbers = [int(k.get(naming.BOOKMARK_VERSION, "0")) for k in keys if k.get(naming.CONTEXT) == target.context]
+    in_ledger = newest_in_ledger(
+        services.catalog,
+        services.settings.ops_namespace,
+        table_uuid=target.uuid,
+        context=target.context,
+    )
+    return max(in_ledger, *numbers, 0)
