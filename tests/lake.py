@@ -118,9 +118,14 @@ class Lake:
         return f"s3://landing/{key}"
 
     def load(
-        self, *, day: date | None = None, mode: Mode = Mode.INCREMENTAL, services: Services | None = None
+        self,
+        *,
+        day: date | None = None,
+        mode: Mode = Mode.INCREMENTAL,
+        services: Services | None = None,
+        accept_new: bool = False,
     ) -> Receipt:
-        request = LoadRequest(mode=mode, window=Window(day, day), run_id="test")
+        request = LoadRequest(mode=mode, window=Window(day, day), run_id="test", accept_new=accept_new)
         return ingest(self.declaration, request, services or self.services())
 
     def plan(self, *, day: date | None = None, mode: Mode = Mode.INCREMENTAL) -> Plan:

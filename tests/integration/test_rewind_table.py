@@ -149,7 +149,7 @@ def test_g35_it_is_refused_where_others_published_or_files_are_gone(lake: Lake) 
 
     lake.write_declaration(lake.declaration_text().replace("files:", "bookmark: other\n    files:"))
     lake.put(DAY_2, "c.csv", csv(order(5)))
-    other = lake.load()
+    other = lake.load(accept_new=True)
     lake.write_declaration()
     error = refused()
     assert isinstance(error, UsageError) and f"snapshot {other.snapshot_id} of bookmark other" in error.message
