@@ -47,12 +47,23 @@ def marked(now: Bookmark, done: Iterable[ObjectOutcome], *, batch_id: str, versi
     """The position that counts these objects as consumed, though no batch has read them.
 
     Where landing dates are read as a whole, an object takes the version at which the others of its date were read: two
-    versions would say that the date was read in pieces, or that the older one was left out.
+    versions would say that the date was read in pieces, or that the older one was left out. There, one that was read as
+    it is stands as it was read, and what was read of an older version stays known: its rows are in the table.
     """
-    latest = _latest(now) if whole_dates else {}
+    readings = last_readings(now) if whole_dates else {}
+    latest = _latest(readings.values())
     seen, rulings, paused = dict(now.seen), dict(now.rulings), dict(now.paused)
     for item in done:
         uri = item.object.uri
+        read = readings.get(uri)
+        paused.pop(uri, None)
+        if uri in rulings and rulings[uri].decision is not Decision.SKIPPED:
+            del rulings[uri]
+        if read is not None and read.decision is not Decision.QUARANTINED:
+            if read.object.identity == item.object.identity:
+                seen[uri] = replace(read, decision=Decision.CONSUMED)
+                continue
+            paused[uri] = replace(read, decision=Decision.DEFERRED)
         seen[uri] = SeenObject(
             object=item.object,
             landing_date=item.landing_date,
@@ -63,9 +74,6 @@ def marked(now: Bookmark, done: Iterable[ObjectOutcome], *, batch_id: str, versi
             declaration="",
             first_seen=item.first_seen,
         )
-        paused.pop(uri, None)
-        if uri in rulings and rulings[uri].decision is not Decision.SKIPPED:
-            del rulings[uri]
     return replace(now, seen=seen, rulings=rulings, paused=paused)
 
 
@@ -87,10 +95,10 @@ def _rulings(now: Bookmark, then: Bookmark) -> dict[str, SeenObject]:
     return {**requests, **now.rulings}
 
 
-def _latest(bookmark: Bookmark) -> dict[date | None, int]:
+def _latest(readings: Iterable[SeenObject]) -> dict[date | None, int]:
     """The version at which each landing date was read last."""
     found: dict[date | None, int] = {}
-    for item in last_readings(bookmark).values():
+    for item in readings:
         if item.decision is not Decision.QUARANTINED:
             found[item.landing_date] = max(found.get(item.landing_date, 0), item.bookmark_version)
     return found

@@ -231,7 +231,7 @@ def _decide(obj: LandingObject, ruling: SeenObject | None, request: _Request) ->
     if ruling is not None and ruling.decision is Decision.SKIPPED:
         return ruling.decision, ruling.reason
     if request.versions is not None:
-        return _in_versions(obj, request.bookmark.seen.get(obj.uri), request.versions)
+        return _in_versions(obj, request.bookmark, request.versions)
     return (ruling.decision, ruling.reason) if ruling else _compare(obj, request)
 
 
@@ -294,12 +294,15 @@ def _read_without_advancing(obj: LandingObject, request: _Request) -> str:
     return f"read by this load, which does not advance: batch_id={paused.batch_id}"
 
 
-def _in_versions(obj: LandingObject, known: SeenObject | None, versions: VersionRange) -> tuple[Decision, str]:
-    """Whether the object, as it is, was read by one of these versions (G5, G6)."""
+def _in_versions(obj: LandingObject, bookmark: Bookmark, versions: VersionRange) -> tuple[Decision, str]:
+    """Whether the object, as it is, was read by one of these versions (G5, G6), also if it does not count as seen."""
     asked = f"bookmark versions ({versions.first}, {versions.last}]"
-    if known is None or known.object.identity != obj.identity:
+    found = (bookmark.seen.get(obj.uri), bookmark.paused.get(obj.uri))
+    known = next((item for item in found if item is not None and item.object.identity == obj.identity), None)
+    if known is None:
         return Decision.OUTSIDE_WINDOW, f"outside {asked}: no version has read it as it is"
-    where = f"{known.decision.value} at bookmark_version={known.bookmark_version}"
+    what = "read" if known.decision is Decision.DEFERRED else known.decision.value
+    where = f"{what} at bookmark_version={known.bookmark_version}"
     if versions.contains(known.bookmark_version):
         return Decision.PLANNED, f"in {asked}: {where}"
     return Decision.OUTSIDE_WINDOW, f"outside {asked}: {where}"

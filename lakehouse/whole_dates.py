@@ -37,13 +37,15 @@ class DatePlan:
 
 @dataclass(frozen=True, slots=True)
 class _Dates:
-    """What is known of every landing date of a plan. `failed` could not be fetched in this load."""
+    """What is known of every landing date of a plan. `failed` could not be fetched in this load; `unread` count as
+    consumed, and no batch has read a version of them."""
 
     decided: Mapping[date, Sequence[ObjectDecision]]
     consumed: Mapping[date, Sequence[SeenObject]]
     failed: Mapping[date, Sequence[str]]
     source: str
     listed: frozenset[str]
+    unread: frozenset[str]
     hash: str
 
     def planned(self, day: date) -> list[ObjectDecision]:
@@ -66,12 +68,10 @@ class _Dates:
         Whoever reads a date as a whole consumes all of it at one version, so an object of an older version was left out
         then, with the operator's leave. Under another declaration that need not be so.
         """
-        seen = self.consumed.get(day, ())
-        newest = max(seen, key=lambda item: item.bookmark_version, default=None)
-        if newest is None:
-            return ()
-        whole = newest.declaration == self.hash
-        versions = {newest.bookmark_version} if whole else {item.bookmark_version for item in seen}
+        seen = [item for item in self.consumed.get(day, ()) if item.object.uri not in self.unread]
+        newest = max((item.bookmark_version for item in seen), default=0)
+        whole = any(item.declaration == self.hash for item in seen if item.bookmark_version == newest)
+        versions = {newest} if whole else {item.bookmark_version for item in seen}
         gone = (s.object.uri for s in seen if s.bookmark_version in versions and s.object.uri not in self.listed)
         return tuple(sorted(gone))
 
@@ -101,6 +101,7 @@ def plan_dates(
         failed=_failed_by_date(failed, declaration),
         source=declaration.source.uri,
         listed=frozenset((*(d.object.uri for d in decisions), *failed)),
+        unread=frozenset(u for u, s in bookmark.seen.items() if not s.declaration and u not in bookmark.paused),
         hash=declaration.hash,
     )
     if declaration.write == "snapshot":

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from lakehouse.bookmark import RELEASE, RELOAD, RULINGS, SKIP, advance
+from lakehouse.bookmark_move import seen_nothing
 from lakehouse.declaration import Declaration
 from lakehouse.errors import ObjectChanged, UsageError
-from lakehouse.model import Bookmark, Decision, LandingObject, Mode, Plan, Window
+from lakehouse.model import Bookmark, Decision, LandingObject, Mode, Plan, VersionRange, Window
 from lakehouse.placement import control_uri
 from lakehouse.plan import batch_id_for, decide_objects, fingerprints, make_plan, unseen_dates
 from tests.landing_values import START, declared, landed, manifest_of, outcome, reference_of
@@ -289,6 +290,34 @@ def test_what_the_glob_does_not_want_has_no_control_file() -> None:
 )
 def test_control_uri(uri: str, template: str, expected: str) -> None:
     assert control_uri(uri, template) == expected
+
+
+def test_d21_after_a_reset_everything_is_planned_and_says_that_it_was_read() -> None:
+    listing = [landed("a.csv", at=1), landed("b.csv", at=2), landed("empty.csv", "B", size=0, at=3)]
+    bookmark = seen_nothing(loaded(*listing[:2], landed("empty.csv", at=3)), whole_dates=False)
+    plan = plan_of([*listing, landed("c.csv", at=4)], bookmark=bookmark)
+    assert planned(plan) == [["a.csv", "b.csv", "empty.csv", "c.csv"]], "rows of the emptied object are in the table"
+    assert reason(plan, "a.csv") == "read before, and not seen by the bookmark: batch_id=batch1 bookmark_version=1"
+    assert reason(plan, "c.csv") == "new object"
+    assert planned(plan_of(listing, bookmark=committed(bookmark, plan))) == []
+
+
+def test_g5_a_range_finds_what_was_read_and_is_not_seen_any_more() -> None:
+    listing = [landed("a.csv", at=1), landed("b.csv", at=2)]
+    bookmark = seen_nothing(loaded(*listing), whole_dates=False)
+    for versions, found in ((VersionRange(0, 1), [["a.csv", "b.csv"]]), (VersionRange(1, 2), [])):
+        plan = make_plan(
+            declaration=UNDATED,
+            bookmark=bookmark,
+            listing=listing,
+            mode=Mode.NO_ADVANCE,
+            window=Window(),
+            table_uuid="uuid",
+            now=LATER,
+            versions=versions,
+        )
+        assert planned(plan) == found
+    assert reason(plan, "a.csv") == "outside bookmark versions (1, 2]: read at bookmark_version=1"
 
 
 # Modes, quarantine, declarations

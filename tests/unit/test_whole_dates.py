@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lakehouse.bookmark import RELOAD, RULINGS, SKIP, advance
+from lakehouse.bookmark_move import marked, seen_nothing
 from lakehouse.model import Bookmark, Decision, LandingObject, Mode, Plan, Window
 from lakehouse.plan import batch_id_for, make_plan
 from tests.landing_values import START, declared, landed, manifest_of, outcome, reference_of
@@ -269,3 +270,44 @@ def test_a_newest_date_with_a_skipped_object_is_not_the_whole_truth() -> None:
     # a date that is skipped as a whole is none
     plan = snapshot_plan(A30, A31, new, bookmark=bookmark)
     assert (plan.newest_date, plan.unfinished) == (date(2026, 8, 31), ())
+
+
+# after an operator has moved the position
+
+
+def test_a_date_misses_what_was_read_before_a_reset() -> None:
+    bookmark = consumed(consumed(Bookmark(), A30, B30), landed(D31 + "bad.csv"), bad=(D31 + "bad.csv",))
+    found = plan_of(A30, A31, bookmark=seen_nothing(bookmark, whole_dates=True))
+    assert (found.missing, planned(found)) == ((B30.uri,), [[D30 + "a.csv", D31 + "a.csv"]])
+
+
+def test_a_snapshots_newest_date_stays_the_newest_after_a_reset() -> None:
+    bookmark = seen_nothing(consumed(Bookmark(), A30, A31, declaration=SNAPSHOT), whole_dates=True)
+    assert plan_of(A30, bookmark=bookmark, declaration=SNAPSHOT).newest_date is None
+    assert plan_of(A30, A31, bookmark=bookmark, declaration=SNAPSHOT).newest_date == date(2026, 8, 31)
+
+
+@pytest.mark.parametrize("declaration", [REPLACE, SNAPSHOT])
+def test_a_date_of_which_a_part_is_set_is_not_read_in_pieces(declaration: Any) -> None:
+    bookmark = consumed(Bookmark(), A30, declaration=declaration)
+    done = [outcome(B30, day=date(2026, 8, 30))]
+    bookmark = marked(bookmark, done, batch_id="set", version=2, whole_dates=True)
+    assert planned(plan_of(A30, B30, bookmark=bookmark, declaration=declaration)) == []
+    again = plan_of(replace(A30, etag="B"), bookmark=bookmark, declaration=declaration)
+    assert again.missing == (), "nobody has read the one that was set, so no row of it is lost"
+    lost = plan_of(replace(B30, etag="B"), bookmark=bookmark, declaration=declaration)
+    assert lost.missing == ((A30.uri,) if declaration is REPLACE else ())
+
+
+def test_a_set_after_a_reset_leaves_dates_as_they_were_read() -> None:
+    before = consumed(Bookmark(), A30, B30)
+    done = [outcome(obj, day=date(2026, 8, 30)) for obj in (A30, B30)]
+    after = marked(seen_nothing(before, whole_dates=True), done, batch_id="set", version=3, whole_dates=True)
+    assert (after.seen, after.paused) == (before.seen, {})
+
+
+def test_a_date_misses_the_rows_of_an_older_version_of_what_was_set() -> None:
+    bookmark = consumed(Bookmark(), A30, B30)
+    done = [outcome(replace(B30, etag="B"), day=date(2026, 8, 30))]
+    after = marked(bookmark, done, batch_id="set", version=2, whole_dates=True)
+    assert plan_of(replace(A30, etag="B"), bookmark=after).missing == (B30.uri,)
