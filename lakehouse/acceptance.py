@@ -28,6 +28,11 @@ class Question:
     next: str
     uri: str = ""
 
+    @property
+    def reason(self) -> str:
+        """As `text`, where nothing was planned."""
+        return f"no bookmark for {self.what}; {self.because}"
+
     def text(self, objects: int) -> str:
         """What an operator is told, with the objects that a load would read."""
         would = "1 object would be" if objects == 1 else f"{objects} objects would be"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 
 from lakehouse import naming
+from lakehouse.acceptance import open_question
 from lakehouse.attempt import AttemptRecord, read_records
 from lakehouse.errors import Detached, LakehouseError
 from lakehouse.lease import read_lease
@@ -129,6 +130,8 @@ def _state(declaration: Declaration, position: Position, services: Services) -> 
         return "running", detail, ""
     if (hold := position.held) is not None:
         return "held", hold.text, f"lakehouse release {declaration.table} --reason TEXT"
+    if (question := open_question(declaration, position, services)) is not None:
+        return "blocked", question.reason, question.next
     open_attempt = next(open_attempts(declaration, position, services), None)
     if open_attempt is not None:
         detail = f"attempt {open_attempt.attempt_id} at step {open_attempt.step}: {open_attempt.error}"

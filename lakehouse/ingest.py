@@ -345,8 +345,8 @@ def _refuse_missing(plan: Plan, request: LoadRequest) -> None:
 def _check(declaration: Declaration, request: LoadRequest) -> None:
     """What is wrong before anything is looked at."""
     check_range(declaration, mode=request.mode, first=request.from_batch, last=request.to_batch)
-    check_sql(declaration)
-    check_delete_condition(declaration)
+    check_sql(declaration.by_source[0])
+    check_delete_condition(declaration.by_source[0])
 
 
 def _versions(

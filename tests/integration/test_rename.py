@@ -133,6 +133,28 @@ def test_g09_a_renaming_waits_for_a_load_that_runs(lake: Lake) -> None:
     assert lake.version() == 3
 
 
+def test_g09_a_load_that_commits_first_is_renamed_with_the_rest(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    import lakehouse.bookmark_rename as module
+
+    lake.put(DAY_2, "4.csv", csv(order(4)))
+    real, raced = module.with_table, [lake.declaration]
+
+    def with_table(*arguments: Any) -> Any:
+        found = real(*arguments)
+        if raced:
+            services = lake.services()
+            lease = next(item for item in services.state.list("") if item.uri.endswith("lease.json"))
+            services.state.delete(services.state.key(lease.uri))
+            assert ingest(raced.pop(), LoadRequest(run_id="other"), services).state is State.COMMITTED
+        return found
+
+    monkeypatch.setattr(module, "with_table", with_table)
+    done = rename_bookmark(lake.declaration, "orders", "v2", ANNA, lake.services())
+    assert (done.state, done.bookmark_version, done.objects) == (State.COMMITTED, 5, 4)
+    declare(lake, "bookmark: v2")
+    assert (lake.load().state, lake.differences()) == (State.NOTHING_TO_DO, [])
+
+
 def test_g09_a_renamed_source_can_be_accepted_as_new(lake: Lake) -> None:
     declare(lake, "bookmark: v2")
     receipt = accept(lake)
@@ -167,5 +189,12 @@ def test_g09_an_operators_change_is_no_answer(lake: Lake) -> None:
     assert lake.cli("hold", lake.table, "--reason", "x")[0] == 0
     assert lake.cli("release", lake.table, "--reason", "x")[0] == 0
     assert "no bookmark for v2; 3 objects" in lake.load().error
-    assert lake.cli("adopt", lake.table)[0] in (0, 2)
+    (found,) = lake.cli("status", lake.table, "--json")[1]
+    assert (found["state"], found["detail"]) == ("blocked", "no bookmark for v2; the table has bookmark orders")
     assert "no bookmark for v2; 3 objects" in lake.load().error
+
+
+def test_g09_a_table_that_is_loaded_under_another_name_is_not_adopted(lake: Lake) -> None:
+    declare(lake, "bookmark: v2")
+    code, _, errors = lake.cli("adopt", lake.table)
+    assert code == 2 and "is loaded under bookmark orders already" in errors

@@ -68,6 +68,20 @@ def test_a_table_lives_in_a_sql_catalog_as_well(lake: Lake) -> None:
     assert (state / "lease.json").is_file() and list(state.glob("*/batches/orders/*/*/manifest.parquet"))
 
 
+def test_g09_a_bookmark_is_renamed_where_the_client_checks_the_commit(lake: Lake) -> None:
+    lake.put(DAY_1, "a.csv", csv(order(1)))
+    lake.load()
+    command = ("bookmark", "rename", lake.table, "orders", "v2", "--reason", "x", "--json")
+    code, done, errors = lake.cli(*command)
+    assert (code, done["bookmark_version"], done["ledger"]) == (0, 2, "ok"), errors
+    assert set(lake.stack.catalog().load_table(lake.table).metadata.refs) == {"main", "lakehouse.bookmark.v2"}
+    assert lake.cli(*command)[0] == 2
+    lake.source = "bookmark: v2"
+    lake.write_declaration()
+    assert (lake.load().state, lake.differences()) == (State.NOTHING_TO_DO, [])
+    assert [(b["context"], b["bookmark_version"]) for b in lake.ledger(BATCHES)] == [("v2", 1), ("v2", 2)]
+
+
 def test_two_loads_at_once_have_one_winner(lake: Lake) -> None:
     lake.put(DAY_1, "a.csv", csv(order(1), order(2)))
     runs = [lake.start("load", lake.table, "--json") for _ in range(2)]

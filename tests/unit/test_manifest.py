@@ -155,7 +155,7 @@ def test_d25_times_keep_their_microseconds_and_every_generation_is_equal_to_the_
 
 
 def test_an_empty_batch_round_trips() -> None:
-    held = dataclasses.replace(sample_manifest(), held=Hold("anna", "mending", D25))
+    held = dataclasses.replace(sample_manifest(), held=Hold("anna", "mending", D25), source_uri="s3://landing/in/")
     assert decode_manifest(encode_manifest(held)) == held
     empty = dataclasses.replace(sample_manifest(), objects=(), dates={}, equations=(), gates=(), chain=())
     empty = dataclasses.replace(empty, rejects=None, checkpoint=None, merge_started_at=None)
