@@ -32,6 +32,7 @@ LOAD = "load"
 
 SKIP, RELEASE, RELOAD, REPLAY = "object-skip", "object-release", "object-reload", "rejects-replay"
 HOLD, UNHOLD = "hold", "release"
+ACCEPT_GATE, ACCEPT_FOREIGN = "gate-accept", "accept-foreign"
 RULINGS = {
     SKIP: Decision.SKIPPED,
     RELEASE: Decision.PLANNED,
@@ -64,7 +65,7 @@ def fold(bookmark: Bookmark, manifests: Iterable[tuple[Manifest, Reference]]) ->
     """
     known = _Known.of(bookmark)
     version, head, chain = bookmark.version, bookmark.head, bookmark.chain
-    graves, settled, held = bookmark.graves, bookmark.settled_date, bookmark.held
+    graves, settled, held, accepted = bookmark.graves, bookmark.settled_date, bookmark.held, bookmark.accepted
     for manifest, reference in manifests:
         if manifest.bookmark_version != version + 1:
             raise DataError(
@@ -75,6 +76,7 @@ def fold(bookmark: Bookmark, manifests: Iterable[tuple[Manifest, Reference]]) ->
         version, head = manifest.bookmark_version, reference
         chain = chain_after(manifest, reference)
         graves, settled, held = manifest.graves, manifest.settled_date, manifest.held
+        accepted = manifest.accepted
     return Bookmark(
         version=version,
         head=head,
@@ -83,6 +85,7 @@ def fold(bookmark: Bookmark, manifests: Iterable[tuple[Manifest, Reference]]) ->
         graves=graves,
         settled_date=settled,
         held=held,
+        accepted=accepted,
         rulings=known.rulings,
         paused=known.paused,
     )

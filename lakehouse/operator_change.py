@@ -26,7 +26,7 @@ from lakehouse.iceberg import LiveFiles, live_files
 from lakehouse.lease import Lease, acquire
 from lakehouse.lease_record import LeaseHolder
 from lakehouse.ledger import standing_of, sync
-from lakehouse.model import DateCounts, Equation, Hold, Manifest, Mode, ObjectOutcome, Reference, RowCounts
+from lakehouse.model import Acceptance, DateCounts, Equation, Hold, Manifest, Mode, ObjectOutcome, Reference, RowCounts
 from lakehouse.position import Position, find_position
 from lakehouse.process import this_process
 from lakehouse.publish import Change, publish
@@ -55,8 +55,8 @@ class Operator:
 class Decided:
     """What one operator's change is: its kind, its rows and files, and the equations that were proved for it.
 
-    `objects` are what it decides about; `hold` is how a change of the hold leaves it; `live` are the files of
-    the snapshot that `main` was then.
+    `objects` are what it decides about; `hold` is how a change of the hold leaves it; `accepted` is a gate, `foreign` a
+    snapshot of another writer that it accepts; `live` are the files of the snapshot that `main` was then.
     """
 
     kind: str
@@ -74,6 +74,8 @@ class Decided:
     removed: frozenset[str] = frozenset()
     maintain: str = ""
     hold: Hold | None = None
+    accepted: tuple[Acceptance, ...] = ()
+    foreign: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +237,8 @@ def _write_manifest(
         baseline=decided.baseline,
         settled_date=bookmark.settled_date,
         held=decided.hold if decided.kind in (HOLD, UNHOLD) else bookmark.held,
+        accepted=(*bookmark.accepted, *decided.accepted),
+        foreign=decided.foreign,
     )
     if needs_checkpoint(manifest.bookmark_version):
         checkpoint = write_checkpoint(services.state, checkpoint_after(bookmark, manifest), folder=place)

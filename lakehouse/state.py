@@ -117,6 +117,7 @@ def load_bookmark(storage: StateStore, head: Reference | None) -> Bookmark:
         graves=oldest.graves,
         settled_date=oldest.settled_date,
         held=oldest.held,
+        accepted=oldest.accepted,
         rulings=checkpoint.rulings,
         paused=checkpoint.paused,
     )

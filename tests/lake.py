@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -174,6 +174,10 @@ def parse_json(text: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError:
         return None
+
+
+SaidBy = Callable[..., tuple[int, Any]]
+"""The command line in this process: a lake and arguments give the exit code and the JSON."""
 
 
 class changed_environment:

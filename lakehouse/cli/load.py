@@ -140,6 +140,7 @@ def plan_json(plan: Plan) -> dict[str, object]:
         "unfinished": list(plan.unfinished),
         "warnings": list(plan.warnings),
         "held": plan.held,
+        "accepted": list(plan.accepted),
     }
 
 
@@ -151,6 +152,8 @@ def print_plan(plan: Plan) -> None:
     ]
     title = f"plan of {plan.table}: {plan.mode.value}, bookmark version {plan.bookmark_version}"
     print_table(title, ["decision", "batch", "date", "bytes", "object", "reason"], rows)
+    for text in plan.accepted:
+        console().print(text, markup=False)
     for warning in (*plan.warnings, *_unfinished(plan)):
         console().print(Text(f"warning: {warning}", style="yellow"))
     if not plan.batches:

@@ -59,7 +59,7 @@ class LandingObject:
 @dataclass(frozen=True, slots=True)
 class ObjectDecision:
     """One listed object, classified. `ruled_at` is the bookmark version at which an operator decided about exactly
-    this version of it, None if nobody did."""
+    this version of it, or let a batch that holds it pass a gate; None if nobody did."""
 
     object: LandingObject
     landing_date: date | None
@@ -115,7 +115,8 @@ class Plan:
     `missing` are consumed objects of dates to be replaced that are not listed any more: such a plan is blocked unless
     the request accepts them. `newest_date` is the landing date that a snapshot feed takes for the whole truth, None
     where no date of this plan can be that; `unfinished` says why its objects do not tell all of it. `held` says who
-    holds the table, so that no load may execute it; empty if nobody does.
+    holds the table, so that no load may execute it; empty if nobody does. `accepted` says of the batches which gate an
+    operator lets them pass, who and why.
     """
 
     table: str
@@ -133,6 +134,7 @@ class Plan:
     newest_date: date | None = None
     unfinished: tuple[str, ...] = ()
     held: str = ""
+    accepted: tuple[str, ...] = ()
 
     def count(self, decision: Decision) -> int:
         return sum(d.decision is decision for d in self.decisions)

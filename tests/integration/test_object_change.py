@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from lakehouse.bookmark import RELEASE, RELOAD, SKIP
-from lakehouse.cli.app import main
 from lakehouse.errors import LeaseHeld, UsageError
 from lakehouse.ledger import BATCHES, FILES
 from lakehouse.model import Decision, Mode, State
@@ -19,7 +17,7 @@ from lakehouse.object_change import ObjectChange, change_object
 from lakehouse.orchestration.verdicts import complete_verdict
 from tests.evolving_lake import OPERATOR, at_step, failure
 from tests.fault.test_crash import free_lease
-from tests.lake import DAY_1, DAY_2, Lake, changed_environment, csv, order
+from tests.lake import DAY_1, DAY_2, Lake, SaidBy, csv, order
 
 POISON = b"who,knows\n1,2\n"
 WRITES = {
@@ -36,19 +34,6 @@ def lake(stack: Any, tmp_path: Path) -> Lake:
 
 
 Make = Callable[[str], Lake]
-SaidBy = Callable[..., tuple[int, Any]]
-
-
-@pytest.fixture
-def said_by(capsys: pytest.CaptureFixture[str]) -> SaidBy:
-    """The command line in this process: exit code and JSON."""
-
-    def run(lake: Lake, *arguments: str) -> tuple[int, Any]:
-        with changed_environment(lake.env), pytest.raises(SystemExit) as ended:
-            main([*arguments])
-        return int(ended.value.code or 0), json.loads(capsys.readouterr().out)
-
-    return run
 
 
 @pytest.fixture

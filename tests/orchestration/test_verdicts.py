@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -125,6 +126,12 @@ def test_a_recount_that_compared_nothing_proves_nothing() -> None:
 
 def test_gates() -> None:
     bad = GateResult("max_rejected_ratio", False, 0.5, 0.1, "5 of 10 rows")
+    good = GateResult("max_duplicate_ratio", True, 0.0, 0.1)
     assert gates_verdict([bad], loaded=True).description == "max_rejected_ratio: value=0.5 limit=0.1 5 of 10 rows"
     assert not gates_verdict([bad], loaded=True).passed
+    accepted = gates_verdict([replace(bad, accepted="accepted by ann: known"), good], loaded=True)
+    assert (accepted.passed, accepted.description) == (
+        True,
+        "1 gates passed; max_rejected_ratio: value=0.5 limit=0.1 5 of 10 rows accepted by ann: known",
+    )
     assert gates_verdict([], loaded=True).passed and gates_verdict([], loaded=False).passed

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2] / "lakehouse"
 LAYERS = (
     ("errors", "types", "model", "naming", "units"),
-    ("declaration", "masking", "recover", "reconcile", "gate", "placement", "bookmark", "arrivals"),
+    ("declaration", "masking", "recover", "reconcile", "gate", "placement", "bookmark", "arrivals", "accepted"),
     ("plan", "manifest", "ready", "sweep", "whole_dates", "completeness"),
     (
         "faults",
@@ -48,6 +48,8 @@ LAYERS = (
         "adopt",
         "object_change",
         "hold",
+        "gate_accept",
+        "foreign",
         "object_history",
         "replay",
     ),
@@ -57,7 +59,7 @@ LAYERS = (
 )
 PURE = {
     "errors", "types", "model", "naming", "units", "masking", "recover", "reconcile", "gate", "placement", "bookmark",
-    "plan", "arrivals", "completeness", "manifest", "ready", "sweep", "whole_dates",
+    "plan", "accepted", "arrivals", "completeness", "manifest", "ready", "sweep", "whole_dates",
 }  # fmt: skip
 IMPURE_STANDARD = {
     "os",
