@@ -5,7 +5,7 @@ Reads only. The scan is PyIceberg's, so it shares no code with the merge that it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -45,16 +45,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Recount:
-    """A recount at one snapshot. `unavailable` names levels that cannot be counted, `foreign` snapshots of others."""
+    """A recount at one snapshot. `unavailable` names levels that cannot be counted, `foreign` snapshots of others that
+    nobody has accepted; `next` is the command that accepts the oldest of them."""
 
     snapshot_id: int | None
     equations: tuple[Equation, ...]
     unavailable: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
+    next: str = ""
 
     @property
     def holds(self) -> bool:
         return all(e.holds for e in self.equations)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignSnapshot:
+    """A snapshot of another writer that nobody has accepted, with its net rows as its summary has them."""
+
+    snapshot_id: int
+    rows: int
+
+    @property
+    def text(self) -> str:
+        return f"snapshot {self.snapshot_id}: net rows {self.rows:+d}"
 
 
 def recount(
@@ -77,9 +91,9 @@ def recount(
     snapshot = position.target.main if snapshot_id is None else table.metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
         raise DataError(f"table {declaration.table} has no snapshot {snapshot_id} any more: it has expired")
-    line = _line_of(table, snapshot)
-    manifests = _manifests_at(line, declaration.context, services)
-    foreign = _foreign(line, manifests)
+    line = line_of(table, snapshot)
+    manifests = manifests_at(line, declaration.context, services)
+    foreign = foreign_snapshots(line, manifests)
     with _session(services) as (con, folder):
         _scan(con, table, snapshot, declaration)
         equations = [*_table_equations(con, declaration, manifests, foreign)]
@@ -91,8 +105,17 @@ def recount(
             )
     equations += _stored_equations(manifests, landing_date)
     return Recount(
-        snapshot.snapshot_id, tuple(equations), _unavailable(declaration), tuple(text for text, _ in foreign)
+        snapshot.snapshot_id,
+        tuple(equations),
+        _unavailable(declaration),
+        tuple(found.text for found in foreign),
+        accept_foreign_command(declaration.table, foreign[-1].snapshot_id) if foreign else "",
     )
+
+
+def accept_foreign_command(table: str, snapshot_id: int) -> str:
+    """The command that accepts what another writer's snapshot did to the number of rows."""
+    return f"lakehouse reconcile {table} --accept-foreign {snapshot_id} --reason TEXT"
 
 
 def _unavailable(declaration: Declaration) -> tuple[str, ...]:
@@ -101,7 +124,7 @@ def _unavailable(declaration: Declaration) -> tuple[str, ...]:
     return (*dates, *keys)
 
 
-def _line_of(table: Table, snapshot: Snapshot) -> list[Snapshot]:
+def line_of(table: Table, snapshot: Snapshot) -> list[Snapshot]:
     """The snapshot and its ancestors, newest first, as far as they have not expired."""
     line = []
     current: Snapshot | None = snapshot
@@ -112,7 +135,7 @@ def _line_of(table: Table, snapshot: Snapshot) -> list[Snapshot]:
     return line
 
 
-def _manifests_at(line: Sequence[Snapshot], context: str, services: Services) -> tuple[Manifest, ...]:
+def manifests_at(line: Sequence[Snapshot], context: str, services: Services) -> tuple[Manifest, ...]:
     """Every batch manifest published up to a snapshot, newest first, each verified by its digest."""
     for snapshot in line:
         keys = summary(snapshot)
@@ -122,21 +145,30 @@ def _manifests_at(line: Sequence[Snapshot], context: str, services: Services) ->
     return ()
 
 
-def _foreign(line: Sequence[Snapshot], manifests: Sequence[Manifest]) -> list[tuple[str, int]]:
-    """Snapshots that neither a batch nor our upkeep wrote, each with its net rows, back to the first one of ours: what
-    came before it is the baseline of an adoption, or nothing."""
+def foreign_snapshots(line: Sequence[Snapshot], manifests: Sequence[Manifest]) -> list[ForeignSnapshot]:
+    """Snapshots that neither a batch nor our upkeep wrote and no operator has accepted, newest first, back to the first
+    one of ours: what came before it is the baseline of an adoption, or nothing."""
     attempts = {m.attempt_id for m in manifests}
+    accepted = {m.foreign for m in manifests}
     first = manifests[-1].attempt_id if manifests else None
     found = []
     for snapshot in line:
         keys = summary(snapshot)
         ours = keys.get(naming.ATTEMPT_ID) in attempts or any(k.startswith(naming.SUMMARY) for k in keys)
-        if not ours:
-            net = int(keys.get("added-records", 0)) - int(keys.get("deleted-records", 0))
-            found.append((f"snapshot {snapshot.snapshot_id}: net rows {net:+d}", net))
+        if not ours and snapshot.snapshot_id not in accepted:
+            found.append(ForeignSnapshot(snapshot.snapshot_id, _net_rows(keys)))
         if first is not None and keys.get(naming.ATTEMPT_ID) == first:
             break
     return found
+
+
+def _net_rows(keys: Mapping[str, str]) -> int:
+    """Rows that a snapshot has more than the one before, by its summary; a position delete takes a row out, too."""
+
+    def change(what: str, fewer: str, more: str) -> int:
+        return int(keys.get(f"{more}-{what}", 0)) - int(keys.get(f"{fewer}-{what}", 0))
+
+    return change("records", "deleted", "added") - change("position-deletes", "removed", "added")
 
 
 @contextmanager
@@ -163,7 +195,7 @@ def _table_equations(
     con: duckdb.DuckDBPyConnection,
     declaration: Declaration,
     manifests: Sequence[Manifest],
-    foreign: Sequence[tuple[str, int]],
+    foreign: Sequence[ForeignSnapshot],
 ) -> Iterator[Equation]:
     ((rows,),) = con.execute("select count(*) from live").fetchall()
     yield Equation("table: rows = published rows", rows, expected_live(manifests))

@@ -17,7 +17,14 @@ import dagster as dg
 from lakehouse.arrivals import arrival, distribution, late_days
 from lakehouse.completeness import DONE
 from lakehouse.model import Decision, Equation, GateResult, ObjectDecision, Plan
-from lakehouse.orchestration.metadata import SNAPSHOT_ID, Metadata, equations_table, gates_value, markdown_table
+from lakehouse.orchestration.metadata import (
+    SNAPSHOT_ID,
+    Metadata,
+    equations_table,
+    gate_text,
+    gates_value,
+    markdown_table,
+)
 from lakehouse.reconcile import KEYS_DISTINCT, KEYS_DISTINCT_BY_DATE, KEYS_NOT_NULL
 
 if TYPE_CHECKING:
@@ -64,9 +71,11 @@ def gates_verdict(gates: Sequence[GateResult], *, loaded: bool) -> Verdict:
     if not loaded:
         return Verdict(True, "this Dagster instance remembers no load, so there are no gates to look at")
     metadata: Metadata = {"gates": gates_value(gates)} if gates else {}
-    if refused := [g for g in gates if not g.passed]:
-        texts = [f"{g.name}: value={g.value} limit={g.limit} {g.detail}".rstrip() for g in refused]
-        return Verdict(False, "; ".join(texts), metadata)
+    if refused := [g for g in gates if g.stops]:
+        return Verdict(False, "; ".join(map(gate_text, refused)), metadata)
+    if accepted := [g for g in gates if g.accepted]:
+        texts = "; ".join(map(gate_text, accepted))
+        return Verdict(True, f"{len(gates) - len(accepted)} gates passed; {texts}", metadata)
     return Verdict(True, f"{len(gates)} gates passed" if gates else "the last load had nothing to do", metadata)
 
 
@@ -163,6 +172,8 @@ def _equations_verdict(recount: Recount, equations: Sequence[Equation]) -> Verdi
     for name, texts in (("unavailable", recount.unavailable), ("foreign_snapshots", recount.foreign)):
         if texts:
             metadata[name] = dg.MetadataValue.md("\n".join(f"- {text}" for text in texts))
+    if recount.next:
+        metadata["next"] = dg.MetadataValue.text(recount.next)
     if broken:
         return Verdict(False, "; ".join(_equation_text(e) for e in broken[:_MOST_NAMED]), metadata)
     if not equations:
