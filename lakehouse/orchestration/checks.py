@@ -15,6 +15,7 @@ import dagster as dg
 
 from lakehouse.declaration.checks import CheckName
 from lakehouse.errors import DataError, LakehouseError
+from lakehouse.model import Window
 from lakehouse.orchestration.failure import fail_with
 from lakehouse.orchestration.history import last_load
 from lakehouse.orchestration.library import Library, silent
@@ -25,6 +26,7 @@ from lakehouse.orchestration.verdicts import (
     Verdict,
     complete_verdict,
     counts_verdict,
+    first_open_date,
     freshness_verdict,
     gates_verdict,
     keys_verdict,
@@ -61,7 +63,7 @@ _DESCRIPTIONS: Mapping[CheckName, str] = {
     "keys_unique": "Every key is in the table once, and none is NULL",
     "gates": "The gates of the last load passed",
     "objects_complete": "Every listed object is consumed, ignored or skipped by an operator: none is left",
-    "late_arrivals": "No object came after the schedule had stopped looking at its date",
+    "late_arrivals": "No object came after the schedule had stopped looking at its date, none waits unseen behind it",
     "freshness": "The expected objects of a date are there in time",
 }
 
@@ -147,19 +149,25 @@ def _gates(subject: Subject) -> Verdict:
 
 
 def _complete(subject: Subject) -> Verdict:
-    return complete_verdict(_plan(subject, subject.open()))
+    return complete_verdict(_plan(subject, subject.open(), window_of(subject.keys)))
 
 
 def _late(subject: Subject) -> Verdict:
-    services = subject.open()
-    return late_verdict(_plan(subject, services), subject.declaration, now=services.now())
+    """A run of dates that the schedule looks at also looks behind them: nobody else would tell of what waits there."""
+    services, window = subject.open(), window_of(subject.keys)
+    now = services.now()
+    looks_back = window.last is None or window.last >= first_open_date(subject.declaration, now=now)
+    plan = _plan(subject, services, Window() if looks_back else window)
+    return late_verdict(plan, subject.declaration, now=now, window=window)
 
 
 def _freshness(subject: Subject) -> Verdict:
     if subject.declaration.gates.expected_objects is None:
         return Verdict(True, "expected_objects is not declared")
     services = subject.open()
-    return freshness_verdict(_plan(subject, services), subject.declaration, day=subject.day, now=services.now())
+    return freshness_verdict(
+        _plan(subject, services, window_of(subject.keys)), subject.declaration, day=subject.day, now=services.now()
+    )
 
 
 _EVALUATE: Mapping[CheckName, Callable[[Subject], Verdict]] = {
@@ -184,10 +192,10 @@ def _recount(subject: Subject) -> "Recount":
     return subject.library.recount(declaration, subject.open(), snapshot_id, subject.day)
 
 
-def _plan(subject: Subject, services: "Services") -> "Plan":
+def _plan(subject: Subject, services: "Services", window: Window) -> "Plan":
     from lakehouse.ingest import LoadRequest
 
-    return subject.library.plan(subject.declaration, LoadRequest(window=window_of(subject.keys)), services)
+    return subject.library.plan(subject.declaration, LoadRequest(window=window), services)
 
 
 def _report(subject: Subject, context: dg.AssetExecutionContext, name: CheckName) -> bool:
