@@ -171,8 +171,8 @@ def _key(storage: StateStore, reference: Reference) -> str:
     root = storage.uri("")
     if not reference.uri.startswith(root):
         raise ConfigurationError(
-            f"a state object lies outside LAKEHOUSE_STATE={root}: uri={reference.uri}; "
-            "point LAKEHOUSE_STATE at the folder that the table was loaded with"
+            f"a state object lies outside LAKEHOUSE_STATE={root}: uri={reference.uri}",
+            next="point LAKEHOUSE_STATE at the folder that the table was loaded with",
         )
     return reference.uri[len(root) :]
 

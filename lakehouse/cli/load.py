@@ -194,6 +194,9 @@ def print_receipt(receipt: Receipt) -> None:
             for day, c in receipt.dates.items()
         ]  # fmt: skip
         print_table("", columns, rows)
+    for gate in receipt.gates:
+        if gate.accepted:
+            console().print(f"gate {gate.name}: {gate.value} is over {gate.limit}, {gate.accepted}", markup=False)
     for warning in receipt.warnings:
         console().print(Text(f"warning: {warning}", style="yellow"))
 

@@ -89,7 +89,7 @@ def test_g18_d01_a_second_object_of_the_same_second_is_read(lake: Lake, monkeypa
     assert uris(lake.plan()) == []
 
 
-def test_g19_d06_max_files_bounds_a_batch_in_the_order_of_time_and_key(
+def test_g19_g23_d06_max_files_bounds_a_batch_in_the_order_of_time_and_key(
     stack: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is over the bound is the load's next batch: deferred, never skipped."""
