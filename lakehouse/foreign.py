@@ -1,26 +1,29 @@
 """Accepts what another writer's snapshot did to the number of rows: a published change like every operator's.
 
 The net rows of the snapshot, by landing date, are counted by a scan of it and of its parent, and added to what the
-published batches left; the rows themselves stay as they are.
+published batches left; the rows themselves stay as they are. Where the parent has expired, what is published and
+accepted before the snapshot stands for it, so that nothing is left that nobody could accept.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
+from lakehouse import naming
 from lakehouse.bookmark import ACCEPT_FOREIGN
 from lakehouse.catalog import translated
 from lakehouse.doubles import census_session, take_census
-from lakehouse.errors import DataError, UsageError
+from lakehouse.errors import UsageError
 from lakehouse.iceberg import live_files
-from lakehouse.model import State
+from lakehouse.model import Manifest, State
 from lakehouse.operator_change import (
     Decided,
     Operator,
@@ -31,12 +34,15 @@ from lakehouse.operator_change import (
     with_table,
 )
 from lakehouse.position import Position, find_position
-from lakehouse.reconcile import baseline_dates, day_text
+from lakehouse.reconcile import baseline_dates, day_text, expected_by_date, expected_live, parse_day
 from lakehouse.recount import accept_foreign_command, foreign_snapshots, line_of, manifests_at
 from lakehouse.services import Services
+from lakehouse.target import summary
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
+
+_EXPIRED = "the snapshot before it has expired: its rows are compared with what was published and accepted before it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +61,28 @@ class ForeignAcceptance:
     snapshot_id: int | None
     author: str
     reason: str
+    warnings: tuple[str, ...] = ()
     ledger: str = "ok"
     next: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A snapshot that waits to be accepted, in the line of `main` (newest first), and all that is published there."""
+
+    table: Table
+    snapshot: Snapshot
+    line: Sequence[Snapshot]
+    manifests: Sequence[Manifest]
+
+    @property
+    def parent(self) -> Snapshot | None:
+        parent_id = self.snapshot.parent_snapshot_id
+        return self.table.metadata.snapshot_by_id(parent_id) if parent_id is not None else None
+
+    @property
+    def parent_expired(self) -> bool:
+        return self.snapshot.parent_snapshot_id is not None and self.parent is None
 
 
 def accept_foreign(
@@ -64,14 +90,14 @@ def accept_foreign(
 ) -> ForeignAcceptance:
     """Count the net rows of another writer's snapshot as ours from now on; a dry run only tells.
 
-    Raises UsageError for a snapshot that is unknown, ours, or accepted already, DataError where the one before it has
-    expired, what `find_position` raises, LeaseHeld, and Conflict if others always commit first.
+    Raises UsageError for a snapshot that is unknown, ours, or accepted already, what `find_position` raises, LeaseHeld,
+    and Conflict if others always commit first.
     """
 
     def once() -> ForeignAcceptance | None:
         position = find_position(declaration, services)
-        table, snapshot = _foreign_snapshot(declaration, position, snapshot_id, services)
-        net = _net_rows(declaration, table, snapshot, services)
+        found = _find(declaration, position, snapshot_id, services)
+        net = _net_rows(declaration, found, services)
         tag = position.target.tag
         told = ForeignAcceptance(
             table=declaration.table,
@@ -85,6 +111,7 @@ def accept_foreign(
             snapshot_id=tag.snapshot_id if tag else None,
             author=operator.author,
             reason=operator.reason,
+            warnings=(_EXPIRED,) if found.parent_expired else (),
             next=f"lakehouse reconcile {declaration.table}",
         )
         return told if dry_run else _publish(declaration, position, net, told, operator, services)
@@ -92,16 +119,14 @@ def accept_foreign(
     return decide(declaration, operator, services, ACCEPT_FOREIGN, once, dry_run=dry_run)
 
 
-def _foreign_snapshot(
-    declaration: Declaration, position: Position, snapshot_id: int, services: Services
-) -> tuple[Table, Snapshot]:
+def _find(declaration: Declaration, position: Position, snapshot_id: int, services: Services) -> _Found:
     """The snapshot that waits to be accepted. Raises UsageError for any other."""
     table, main = position.target.table, position.target.main
     line = line_of(table, main) if table is not None and main is not None else []
     manifests = manifests_at(line, declaration.context, services)
     waiting = [found.snapshot_id for found in foreign_snapshots(line, manifests)]
     if table is not None and snapshot_id in waiting:
-        return table, next(s for s in line if s.snapshot_id == snapshot_id)
+        return _Found(table, next(s for s in line if s.snapshot_id == snapshot_id), line, manifests)
     accepted = next((m for m in manifests if m.foreign == snapshot_id), None)
     if accepted is not None:
         by = f"by {accepted.author}: {accepted.reason}"
@@ -121,21 +146,30 @@ def _foreign_snapshot(
     )
 
 
-def _net_rows(declaration: Declaration, table: Table, snapshot: Snapshot, services: Services) -> dict[date | None, int]:
-    """Rows that the snapshot has more than its parent, by `_source_date`; dates without a difference are left out.
-
-    Raises DataError if the parent has expired: what it had cannot be counted any more.
-    """
-    parent_id = snapshot.parent_snapshot_id
-    parent = table.metadata.snapshot_by_id(parent_id) if parent_id is not None else None
-    if parent_id is not None and parent is None:
-        raise DataError(
-            f"table {declaration.table}: snapshot {parent_id}, which came before snapshot {snapshot.snapshot_id}, has "
-            "expired, so what the latter changed cannot be counted; nothing was changed"
-        )
-    net = _rows_by_date(declaration, table, snapshot, services)
-    net.subtract(_rows_by_date(declaration, table, parent, services))
+def _net_rows(declaration: Declaration, found: _Found, services: Services) -> dict[date | None, int]:
+    """Rows that the snapshot has more than what was before it, by `_source_date`; dates without a difference are left
+    out."""
+    net = _rows_by_date(declaration, found.table, found.snapshot, services)
+    if found.parent_expired:
+        net.subtract(_accounted(declaration, found))
+    else:
+        net.subtract(_rows_by_date(declaration, found.table, found.parent, services))
     return {day: rows for day, rows in net.items() if rows}
+
+
+def _accounted(declaration: Declaration, found: _Found) -> dict[date | None, int]:
+    """Rows that batches left before the snapshot, and those of others before it that are accepted, also later."""
+    newer = [*takewhile(lambda s: s.snapshot_id != found.snapshot.snapshot_id, found.line)]
+    attempts = {summary(s).get(naming.ATTEMPT_ID) for s in newer}
+    others = {s.snapshot_id for s in newer}
+    before = [
+        m
+        for m in found.manifests
+        if (m.foreign not in others if m.foreign is not None else m.attempt_id not in attempts)
+    ]
+    if not declaration.lineage:
+        return {None: expected_live(before)}
+    return {parse_day(day): rows for day, rows in expected_by_date(before).items()}
 
 
 def _rows_by_date(

@@ -88,7 +88,7 @@ def _tell_acceptance(done: ForeignAcceptance, as_json: bool) -> None:
             "ledger": done.ledger,
         }
     )
-    print_hints((), done.next)
+    print_hints(done.warnings, done.next)
 
 
 def find_completeness(declaration: Declaration, services: Services, *, landing_date: date | None) -> Completeness:
