@@ -6,9 +6,7 @@ of doubled keys are to go. Otherwise a table whose rows break a rule that loads 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
 from typing import TYPE_CHECKING
 
 from lakehouse.catalog import translated
@@ -28,7 +26,7 @@ from lakehouse.operator_change import (
     stand_now,
 )
 from lakehouse.position import Position, any_position
-from lakehouse.reconcile import UNDATED, day_text
+from lakehouse.reconcile import baseline_dates
 from lakehouse.services import Services
 
 if TYPE_CHECKING:
@@ -159,16 +157,10 @@ def _refuse_what_breaks_loads(request: _Request, census: KeyCensus) -> None:
 
 def _dates(census: KeyCensus, removal: Removal | None) -> dict[str, DateCounts]:
     """The baseline counts as undated; rows that carry a landing date all the same are moved to it."""
-    dates = {day: DateCounts(gained=count) for day, count in _dated(census.dates).items()}
-    if dates:
-        dates[UNDATED] = DateCounts(lost=sum(c.gained for c in dates.values()))
+    dates = baseline_dates(census.dates)
     for day, counts in (removal.dates if removal else {}).items():
         dates[day] = dates.get(day, DateCounts()) + counts
     return dates
-
-
-def _dated(dates: Mapping[date | None, int]) -> dict[str, int]:
-    return {day_text(day): count for day, count in dates.items() if day is not None}
 
 
 def _ours_already(request: _Request, position: Position) -> Adoption:

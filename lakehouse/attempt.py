@@ -28,7 +28,8 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class AttemptRecord:
-    """One attempt that did not publish. `objects` are (uri, etag, version id)."""
+    """One attempt that did not publish. `objects` are (uri, etag, version id), of a blocked one those that the gates
+    were asked about; `command` asks for the same load."""
 
     attempt_id: str
     batch_id: str
@@ -44,6 +45,7 @@ class AttemptRecord:
     gates: tuple[GateResult, ...] = ()
     rejects: Reference | None = None
     staging: str = ""
+    command: str = ""
 
 
 def write_record(storage: Storage, root: str, record: AttemptRecord) -> None:

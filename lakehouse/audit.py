@@ -19,6 +19,7 @@ from lakehouse import naming
 from lakehouse.acceptance import open_question
 from lakehouse.attempt import AttemptRecord, read_records
 from lakehouse.errors import Detached, LakehouseError
+from lakehouse.gate import after_refusal
 from lakehouse.lease import read_lease
 from lakehouse.ledger import ledger_head
 from lakehouse.model import NEW_TABLE, Bookmark, Manifest, Reference, State
@@ -136,7 +137,7 @@ def _state(declaration: Declaration, position: Position, services: Services) -> 
     if open_attempt is not None:
         detail = f"attempt {open_attempt.attempt_id} at step {open_attempt.step}: {open_attempt.error}"
         command = (
-            f"lakehouse rejects show {declaration.table} --batch {open_attempt.batch_id}"
+            after_refusal(declaration, open_attempt.batch_id, open_attempt.gates)
             if open_attempt.state is State.BLOCKED
             else f"lakehouse load {declaration.table}"
         )
@@ -192,11 +193,23 @@ def objects_with_rejects(position: Position, services: Services, *, batch_id: st
     return tuple(sorted(found))
 
 
+def attempt_of(declaration: Declaration, position: Position, services: Services, batch_id: str) -> AttemptRecord | None:
+    """The newest attempt at a batch that ended unpublished."""
+    return next((r for r in _records(declaration, position, services) if r.batch_id == batch_id), None)
+
+
 def knows_batch(declaration: Declaration, position: Position, services: Services, batch_id: str) -> bool:
-    """Whether a batch of that id was published, or an attempt at it left a record."""
-    return any(manifest.batch_id == batch_id for manifest in _manifests(position, services)) or any(
-        record.batch_id == batch_id for record in _records(declaration, position, services)
+    """Whether an attempt at a batch of that id left a record, or it was published."""
+    return (
+        attempt_of(declaration, position, services, batch_id) is not None
+        or published_version(position, services, batch_id) is not None
     )
+
+
+def published_version(position: Position, services: Services, batch_id: str) -> int | None:
+    """The bookmark version that a batch was published as, None if it was not."""
+    found = (m.bookmark_version for m in _manifests(position, services) if m.batch_id == batch_id)
+    return next(found, None)
 
 
 def _read_last(bookmark: Bookmark, uri: str, manifest: Manifest) -> bool:

@@ -32,6 +32,7 @@ LOAD = "load"
 
 SKIP, RELEASE, RELOAD, REPLAY = "object-skip", "object-release", "object-reload", "rejects-replay"
 HOLD, UNHOLD = "hold", "release"
+ACCEPT_GATE, ACCEPT_FOREIGN = "gate-accept", "accept-foreign"
 RESET, REWIND, SET = "bookmark-reset", "bookmark-rewind", "bookmark-set"
 REWIND_TABLE, REATTACH, IMPORT = "bookmark-rewind-with-table", "bookmark-rewind-to-table", "bookmark-import-glue"
 MOVES = frozenset({RESET, REWIND, SET, REWIND_TABLE, REATTACH, IMPORT})
@@ -69,7 +70,7 @@ def fold(bookmark: Bookmark, manifests: Iterable[tuple[Manifest, Reference]]) ->
     """
     known = _Known.of(bookmark)
     version, head, chain = bookmark.version, bookmark.head, bookmark.chain
-    graves, settled, held = bookmark.graves, bookmark.settled_date, bookmark.held
+    graves, settled, held, accepted = bookmark.graves, bookmark.settled_date, bookmark.held, bookmark.accepted
     source_uri = bookmark.source_uri
     for manifest, reference in manifests:
         if manifest.bookmark_version != version + 1:
@@ -81,7 +82,7 @@ def fold(bookmark: Bookmark, manifests: Iterable[tuple[Manifest, Reference]]) ->
         version, head = manifest.bookmark_version, reference
         chain = chain_after(manifest, reference)
         graves, settled, held = manifest.graves, manifest.settled_date, manifest.held
-        source_uri = manifest.source_uri
+        accepted, source_uri = manifest.accepted, manifest.source_uri
     return Bookmark(
         version=version,
         head=head,
@@ -90,6 +91,7 @@ def fold(bookmark: Bookmark, manifests: Iterable[tuple[Manifest, Reference]]) ->
         graves=graves,
         settled_date=settled,
         held=held,
+        accepted=accepted,
         rulings=known.rulings,
         paused=known.paused,
         source_uri=source_uri,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 from statistics import median
 from typing import TYPE_CHECKING
@@ -50,6 +51,28 @@ def evaluate(declaration: Declaration, measured: Measured, *, scheduled: bool) -
     if gates.control_file is not None:
         results.append(_control(measured, declaration.tolerance))
     return tuple(results)
+
+
+def accept(results: Sequence[GateResult], accepted: Mapping[str, str]) -> tuple[GateResult, ...]:
+    """The results with what operators accepted, by gate; one that passed needs nobody's word."""
+    return tuple(replace(g, accepted=accepted.get(g.name, "") if not g.passed else "") for g in results)
+
+
+def accept_command(batch_id: str, gate: str) -> str:
+    """The command that lets a batch pass a gate."""
+    return f"lakehouse gate accept {shlex.quote(batch_id)} {shlex.quote(gate)} --reason TEXT"
+
+
+def after_refusal(declaration: Declaration, batch_id: str, results: Sequence[GateResult]) -> str:
+    """What an operator does about a batch that was blocked: look and correct, or accept."""
+    stopped = [g.name for g in results if g.stops]
+    accepting = " && ".join(accept_command(batch_id, name) for name in stopped)
+    if stopped == ["max_rejected_ratio"]:
+        return f"lakehouse rejects show {declaration.table} --batch {batch_id}; correct the files, or {accepting}"
+    return (
+        f"look at the files of batch {batch_id}; correct them, or {', '.join(stopped)} in {declaration.path}, "
+        f"then lakehouse load {declaration.table}; or {accepting}"
+    )
 
 
 def deleted_ratio_gate(vanished: int, live_before: int, limit: float) -> GateResult:

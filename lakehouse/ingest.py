@@ -6,6 +6,7 @@ is left, and reports also when it fails. `plan_load` makes the same plan and exe
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
@@ -102,6 +103,20 @@ def _ingest(
     except LakehouseError as error:
         builder.raised(error)
     return builder.build(watch.seconds())
+
+
+def load_command(declaration: Declaration, request: LoadRequest) -> str:
+    """The command that asks for the same load."""
+    window, mode = request.window, request.mode
+    options = {
+        "--from": window.first,
+        "--to": window.last,
+        "--mode": None if mode is Mode.INCREMENTAL else mode.value,
+        "--from-batch": request.from_batch,
+        "--to-batch": request.to_batch,
+    }
+    given = [f" {name} {shlex.quote(str(value))}" for name, value in options.items() if value is not None]
+    return f"lakehouse load {declaration.table}{''.join(given)}{' --accept-missing' if request.accept_missing else ''}"
 
 
 def plan_load(declaration: Declaration, request: LoadRequest, services: Services) -> Plan:
@@ -226,6 +241,7 @@ class _Load:
             mode=self._request.mode,
             scheduled=self._request.scheduled,
             now=now,
+            command=load_command(self._declaration, self._request),
         )
         self._lease.update(batch_id=task.batch_id, attempt_id=task.attempt_id)
         try:

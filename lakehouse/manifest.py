@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from lakehouse.errors import DataError, LakehouseError, NotAvailable
 from lakehouse.model import (
+    Acceptance,
     ChainLink,
     Checkpoint,
     DateCounts,
@@ -234,6 +235,8 @@ def _manifest(table: pa.Table, header: dict[str, Any]) -> Manifest:
         settled_date=_day(header.get("settled_date")),
         held=_hold(header.get("held")),
         source_uri=header.get("source_uri", ""),
+        accepted=tuple(_acceptance(stored) for stored in header.get("accepted", ())),
+        foreign=header.get("foreign"),
     )
 
 
@@ -253,6 +256,7 @@ def _header(manifest: Manifest) -> dict[str, Any]:
         ],
         "gates": [
             {"name": g.name, "passed": g.passed, "value": g.value, "limit": g.limit, "detail": g.detail}
+            | ({"accepted": g.accepted} if g.accepted else {})
             for g in manifest.gates
         ],
         "rejects": manifest.rejects and {"uri": manifest.rejects.uri, "sha256": manifest.rejects.sha256},
@@ -266,6 +270,8 @@ def _header(manifest: Manifest) -> dict[str, Any]:
         "settled_date": manifest.settled_date and str(manifest.settled_date),
         **({"held": {**asdict(manifest.held), "since": _moment_text(manifest.held.since)}} if manifest.held else {}),
         **({"source_uri": manifest.source_uri} if manifest.source_uri else {}),
+        **({"accepted": [_acceptance_header(one) for one in manifest.accepted]} if manifest.accepted else {}),
+        **({"foreign": manifest.foreign} if manifest.foreign is not None else {}),
     }
 
 
@@ -306,6 +312,15 @@ def _hold(stored: dict[str, str] | None) -> Hold | None:
     if stored is None:
         return None
     return Hold(stored["author"], stored["reason"], datetime.fromisoformat(stored["since"]))
+
+
+def _acceptance_header(accepted: Acceptance) -> dict[str, Any]:
+    return {**asdict(accepted), "since": _moment_text(accepted.since)}
+
+
+def _acceptance(stored: dict[str, Any]) -> Acceptance:
+    objects = tuple((uri, etag, version_id) for uri, etag, version_id in stored["objects"])
+    return Acceptance(**{**stored, "since": datetime.fromisoformat(stored["since"]), "objects": objects})
 
 
 def _reference(stored: dict[str, str] | None) -> Reference | None:

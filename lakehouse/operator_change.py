@@ -29,6 +29,7 @@ from lakehouse.lease_record import LeaseHolder
 from lakehouse.ledger import Standing as LedgerStanding
 from lakehouse.ledger import standing_of, sync
 from lakehouse.model import (
+    Acceptance,
     Bookmark,
     Checkpoint,
     DateCounts,
@@ -69,10 +70,11 @@ class Operator:
 class Decided:
     """What one operator's change is: its kind, its rows and files, and the equations that were proved for it.
 
-    `objects` are what it decides about; `hold` is how a change of the hold leaves it; `live` are the files of
-    the snapshot that `main` was then; `renamed` is the bookmark that goes on under the declaration's context. `moved`
-    is how a change of the position leaves the bookmark, but for version, head and chain; `restored` are the files of an
-    earlier snapshot that the table is to hold again, and no others.
+    `objects` are what it decides about; `hold` is how a change of the hold leaves it; `accepted` is a gate, `foreign` a
+    snapshot of another writer that it accepts; `live` are the files of the snapshot that `main` was then; `renamed` is
+    the bookmark that goes on under the declaration's context. `moved` is how a change of the position leaves the
+    bookmark, but for version, head and chain; `restored` are the files of an earlier snapshot that the table is to hold
+    again, and no others.
     """
 
     kind: str
@@ -93,6 +95,8 @@ class Decided:
     renamed: Renamed | None = None
     moved: Bookmark | None = None
     restored: LiveFiles | None = None
+    accepted: tuple[Acceptance, ...] = ()
+    foreign: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +275,8 @@ def _write_manifest(
         baseline=decided.baseline,
         settled_date=after.settled_date,
         held=decided.hold if decided.kind in (HOLD, UNHOLD) else after.held,
+        accepted=(*after.accepted, *decided.accepted),
+        foreign=decided.foreign,
         source_uri=after.source_uri,
     )
     known: Checkpoint | None = None

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lakehouse import naming
+from lakehouse.accepted import Identity, accepted_versions, with_accepted
 from lakehouse.bookmark import ruling_of
 from lakehouse.errors import ObjectChanged, UsageError
 from lakehouse.model import (
@@ -56,6 +57,7 @@ class _Request:
     versions: VersionRange | None
     now: datetime
     ready: Readiness
+    accepted_at: Mapping[Identity, int]
 
 
 def make_plan(
@@ -105,6 +107,7 @@ def make_plan(
         versions=versions,
         now=now,
         ready=readiness_of(placed, source=declaration.source, bookmark=bookmark),
+        accepted_at=accepted_versions(bookmark, declaration=declaration.hash),
     )
     dates = plan_dates(
         [_classify(obj, placement, request) for obj, placement in placed if obj.uri not in failed],
@@ -130,6 +133,7 @@ def make_plan(
         unfinished=dates.unfinished,
         held=bookmark.held.text if bookmark.held else "",
     )
+    plan = with_accepted(plan, bookmark.accepted)
     if not plan.batches:
         return plan
     first = batch_id_for(plan, plan.batches[0], table_uuid=table_uuid, version=bookmark.version)
@@ -148,7 +152,8 @@ def decide_objects(
     does. Those that are not listed are left out; `listing` holds at least all objects of their dates."""
     placed = _placed(declaration, listing)
     ready = readiness_of(placed, source=declaration.source, bookmark=bookmark)
-    request = _Request(declaration, bookmark, Mode.INCREMENTAL, None, Window(), None, now, ready)
+    accepted_at = accepted_versions(bookmark, declaration=declaration.hash)
+    request = _Request(declaration, bookmark, Mode.INCREMENTAL, None, Window(), None, now, ready, accepted_at)
     wanted = frozenset(uris)
     return {obj.uri: _classify(obj, placement, request) for obj, placement in placed if obj.uri in wanted}
 
@@ -212,7 +217,7 @@ def _by_key(listing: Sequence[LandingObject]) -> list[LandingObject]:
 def _classify(obj: LandingObject, placement: Placement, request: _Request) -> ObjectDecision:
     day = placement.landing_date
     ruling = ruling_of(request.bookmark, obj)
-    ruled_at = ruling.bookmark_version if ruling else None
+    ruled_at = max(ruling.bookmark_version if ruling else 0, request.accepted_at.get(obj.identity, 0)) or None
     if placement.ignored and not (placement.ignored == EMPTY and _was_read(obj, request)):
         return ObjectDecision(obj, day, Decision.IGNORED, placement.ignored)
     if day is not None and (outside := _outside(day, request)):

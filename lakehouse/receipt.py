@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.batch import BatchResult
 from lakehouse.errors import Blocked, Conflict, Detached, Held, LakehouseError, LeaseHeld, OutcomeUnknown, Unaccepted
+from lakehouse.gate import after_refusal
 from lakehouse.model import (
     BatchReceipt,
     DateCounts,
@@ -137,16 +138,6 @@ class ReceiptBuilder:
             "skipped": count(Decision.SKIPPED),
         }
 
-    def _after_a_gate(self, result: BatchResult) -> str:
-        table = self._declaration.table
-        failed = [gate.name for gate in result.gates if not gate.passed]
-        if failed == ["max_rejected_ratio"]:
-            return f"lakehouse rejects show {table} --batch {result.task.batch_id}"
-        return (
-            f"look at the files of batch {result.task.batch_id}; correct them, or {', '.join(failed)} in "
-            f"{self._declaration.path}; then lakehouse load {table}"
-        )
-
     def _verdict(self) -> tuple[State, int, str, str]:
         table = self._declaration.table
         if self._error is not None:
@@ -154,7 +145,7 @@ class ReceiptBuilder:
             return state, self._error.exit_code, self._error.message, self._error.next
         last = self._results[-1] if self._results else None
         if last is not None and last.state is State.BLOCKED:
-            return State.BLOCKED, 1, last.detail, self._after_a_gate(last)
+            return State.BLOCKED, 1, last.detail, after_refusal(self._declaration, last.task.batch_id, last.gates)
         done = [r for r in self._results if r.state is State.COMMITTED]
         state = State.COMMITTED if done else State.NOTHING_TO_DO
         if self._failed:
@@ -212,7 +203,8 @@ def receipt_json(receipt: Receipt) -> dict[str, Any]:
     }
     body["files"] = {**asdict(receipt.files), "rule": body.pop("merge_rule")}
     body["gates"] = {
-        g.name: {"passed": g.passed, "value": g.value, "limit": g.limit, "detail": g.detail} for g in receipt.gates
+        g.name: {"passed": g.passed, "value": g.value, "limit": g.limit, "detail": g.detail, "accepted": g.accepted}
+        for g in receipt.gates
     }
     body["batches"] = [{**asdict(b), "rows": _rows(b.rows)} for b in receipt.batches]
     body["warnings"] = list(receipt.warnings)

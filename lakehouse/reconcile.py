@@ -77,6 +77,19 @@ def expected_by_date(manifests: Iterable[Manifest]) -> dict[str, int]:
     return totals
 
 
+def baseline_dates(rows: Mapping[date | None, int]) -> dict[str, DateCounts]:
+    """A baseline by landing date. All of it counts as undated, so what has a date is moved there; rows that are gone
+    count below zero."""
+    dates = {day_text(day): _moved(count) for day, count in rows.items() if day is not None and count}
+    if dates:
+        dates[UNDATED] = _moved(sum(counts.lost - counts.gained for counts in dates.values()))
+    return dates
+
+
+def _moved(rows: int) -> DateCounts:
+    return DateCounts(gained=max(rows, 0), lost=max(-rows, 0))
+
+
 def day_text(day: date | None) -> str:
     return day.isoformat() if day else UNDATED
 

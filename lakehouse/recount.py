@@ -5,7 +5,7 @@ Reads only. The scan is PyIceberg's, so it shares no code with the merge that it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
@@ -45,16 +45,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Recount:
-    """A recount at one snapshot. `unavailable` names levels that cannot be counted, `foreign` snapshots of others."""
+    """A recount at one snapshot. `unavailable` names levels that cannot be counted, `foreign` snapshots of others that
+    nobody has accepted; `next` is the command that accepts the oldest of them."""
 
     snapshot_id: int | None
     equations: tuple[Equation, ...]
     unavailable: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
+    next: str = ""
 
     @property
     def holds(self) -> bool:
         return all(e.holds for e in self.equations)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignSnapshot:
+    """A snapshot of another writer that nobody has accepted, with its net rows as its summary has them."""
+
+    snapshot_id: int
+    rows: int
+
+    @property
+    def text(self) -> str:
+        return f"snapshot {self.snapshot_id}: net rows {self.rows:+d}"
 
 
 def recount(
@@ -81,9 +95,9 @@ def recount(
     if snapshot is None:
         raise DataError(f"table {declaration.table} has no snapshot {snapshot_id} any more: it has expired")
     line = [*ancestry(table, snapshot)]
-    chains = _chains_at(line, target, services)
-    manifests = tuple({m.attempt_id: m for chain in chains for m in chain}.values())
-    foreign = _foreign(line, chains)
+    chains = chains_at(line, target, services)
+    manifests = in_one(chains)
+    foreign = foreign_snapshots(line, chains)
     with _session(services) as (con, folder):
         _scan(con, table, snapshot, declaration)
         equations = [*_table_equations(con, declaration, manifests, foreign)]
@@ -98,8 +112,17 @@ def recount(
         equations += [replace(equation, name=several + equation.name) for equation in found]
     equations += _stored_equations(manifests, landing_date)
     return Recount(
-        snapshot.snapshot_id, tuple(equations), _unavailable(declaration), tuple(text for text, _ in foreign)
+        snapshot.snapshot_id,
+        tuple(equations),
+        _unavailable(declaration),
+        tuple(found.text for found in foreign),
+        accept_foreign_command(declaration.table, foreign[-1].snapshot_id) if foreign else "",
     )
+
+
+def accept_foreign_command(table: str, snapshot_id: int) -> str:
+    """The command that accepts what another writer's snapshot did to the number of rows."""
+    return f"lakehouse reconcile {table} --accept-foreign {snapshot_id} --reason TEXT"
 
 
 def _unavailable(declaration: Declaration) -> tuple[str, ...]:
@@ -108,11 +131,11 @@ def _unavailable(declaration: Declaration) -> tuple[str, ...]:
     return (*dates, *keys)
 
 
-def _chains_at(line: Sequence[Snapshot], target: Target, services: Services) -> list[tuple[Manifest, ...]]:
+def chains_at(line: Sequence[Snapshot], target: Target, services: Services) -> list[tuple[Manifest, ...]]:
     """The manifests of every context that were published up to a snapshot, newest first, each verified by its digest.
 
-    A renamed bookmark comes twice, under both names. Where a context's snapshots have expired from the line, its tag
-    says how it stood, if that is not younger than the snapshot.
+    `line` is the snapshot and its ancestors, newest first. A renamed bookmark comes twice, under both names. Where a
+    context's snapshots have expired from the line, its tag says how it stood, if that is not younger than the snapshot.
     """
     heads: dict[str, Reference] = {}
     for snapshot in line:
@@ -126,22 +149,37 @@ def _chains_at(line: Sequence[Snapshot], target: Target, services: Services) -> 
     return [tuple(manifest for manifest, _ in walk(services.state, head)) for head in heads.values()]
 
 
-def _foreign(line: Sequence[Snapshot], chains: Sequence[Sequence[Manifest]]) -> list[tuple[str, int]]:
-    """Snapshots that neither a batch nor our upkeep wrote, each with its net rows, back to the first one of ours: what
-    came before it is the baseline of an adoption, or nothing."""
-    attempts = {m.attempt_id for chain in chains for m in chain}
+def in_one(chains: Sequence[Sequence[Manifest]]) -> tuple[Manifest, ...]:
+    """The manifests of all chains, each once."""
+    return tuple({m.attempt_id: m for chain in chains for m in chain}.values())
+
+
+def foreign_snapshots(line: Sequence[Snapshot], chains: Sequence[Sequence[Manifest]]) -> list[ForeignSnapshot]:
+    """Snapshots that neither a batch nor our upkeep wrote and no operator has accepted, newest first, back to the first
+    one of ours: what came before it is the baseline of an adoption, or nothing."""
+    manifests = in_one(chains)
+    attempts = {m.attempt_id for m in manifests}
+    accepted = {m.foreign for m in manifests}
     firsts = {chain[-1].attempt_id for chain in chains}
     found = []
     for snapshot in line:
         keys = summary(snapshot)
         ours = keys.get(naming.ATTEMPT_ID) in attempts or any(k.startswith(naming.SUMMARY) for k in keys)
-        if not ours:
-            net = int(keys.get("added-records", 0)) - int(keys.get("deleted-records", 0))
-            found.append((f"snapshot {snapshot.snapshot_id}: net rows {net:+d}", net))
+        if not ours and snapshot.snapshot_id not in accepted:
+            found.append(ForeignSnapshot(snapshot.snapshot_id, _net_rows(keys)))
         firsts.discard(keys.get(naming.ATTEMPT_ID, ""))
         if chains and not firsts:
             break
     return found
+
+
+def _net_rows(keys: Mapping[str, str]) -> int:
+    """Rows that a snapshot has more than the one before, by its summary; a position delete takes a row out, too."""
+
+    def change(what: str, fewer: str, more: str) -> int:
+        return int(keys.get(f"{more}-{what}", 0)) - int(keys.get(f"{fewer}-{what}", 0))
+
+    return change("records", "deleted", "added") - change("position-deletes", "removed", "added")
 
 
 @contextmanager
@@ -168,7 +206,7 @@ def _table_equations(
     con: duckdb.DuckDBPyConnection,
     declaration: Declaration,
     manifests: Sequence[Manifest],
-    foreign: Sequence[tuple[str, int]],
+    foreign: Sequence[ForeignSnapshot],
 ) -> Iterator[Equation]:
     ((rows,),) = con.execute("select count(*) from live").fetchall()
     yield Equation("table: rows = published rows", rows, expected_live(manifests))

@@ -117,6 +117,7 @@ def load_bookmark(storage: StateStore, head: Reference | None) -> Bookmark:
         graves=oldest.graves,
         settled_date=oldest.settled_date,
         held=oldest.held,
+        accepted=oldest.accepted,
         rulings=checkpoint.rulings,
         paused=checkpoint.paused,
         source_uri=oldest.source_uri,
@@ -177,8 +178,8 @@ def _key(storage: StateStore, reference: Reference) -> str:
     root = storage.uri("")
     if not reference.uri.startswith(root):
         raise ConfigurationError(
-            f"a state object lies outside LAKEHOUSE_STATE={root}: uri={reference.uri}; "
-            "point LAKEHOUSE_STATE at the folder that the table was loaded with"
+            f"a state object lies outside LAKEHOUSE_STATE={root}: uri={reference.uri}",
+            next="point LAKEHOUSE_STATE at the folder that the table was loaded with",
         )
     return reference.uri[len(root) :]
 

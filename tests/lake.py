@@ -8,10 +8,10 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +195,10 @@ def parse_json(text: str) -> Any:
         return None
 
 
+SaidBy = Callable[..., tuple[int, Any]]
+"""The command line in this process: a lake and arguments give the exit code and the JSON."""
+
+
 class changed_environment:
     """Sets variables for a block: PyIceberg and boto3 read os.environ themselves."""
 
@@ -214,6 +218,17 @@ class changed_environment:
 def uris(plan: Plan) -> Sequence[str]:
     """File names of what a plan reads, in order."""
     return [d.object.uri.rpartition("/")[2] for batch in plan.batches for d in batch]
+
+
+def dated(patch: pytest.MonkeyPatch, times: Mapping[str, datetime]) -> None:
+    """Let listings say that the objects with these file names were modified then."""
+    listing = S3Storage.list
+
+    def list_dated(self: S3Storage, prefix: str) -> Iterator[LandingObject]:
+        for obj in listing(self, prefix):
+            yield replace(obj, last_modified=times.get(obj.uri.rpartition("/")[2], obj.last_modified))
+
+    patch.setattr(S3Storage, "list", list_dated)
 
 
 def slow_down(patch: pytest.MonkeyPatch, ending: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import duckdb
 
+from lakehouse.accepted import still_accepted
 from lakehouse.attempt import rejects_parquet
 from lakehouse.batch.counting import Counted, count_batch
 from lakehouse.batch.matching import MatchedBatch
@@ -184,12 +185,19 @@ def _describe(
         rejects=write_rejects(services.state, rejects, folder=place) if rejects else None,
         checkpoint=None,
         chain=next_chain(bookmark),
+        reason="; ".join(f"gate {g.name} {g.accepted}" for g in gates if g.accepted),
         graves=next_graves(
             con, declaration, bookmark, services.state, now=merged.matched.started_at, place=place, folder=folder
         ),
         settled_date=settled_after(sweep),
         held=bookmark.held,
         source_uri=declaration.source.uri,
+        accepted=still_accepted(
+            bookmark,
+            [o.object for o in counted.objects],
+            declaration=declaration.hash,
+            advance=task.mode is not Mode.NO_ADVANCE,
+        ),
     )
     if needs_checkpoint(manifest.bookmark_version):
         checkpoint = write_checkpoint(services.state, checkpoint_after(bookmark, manifest), folder=place)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from lakehouse import naming
+from lakehouse.accepted import accepted_for
 from lakehouse.added import effective_declaration
 from lakehouse.attempt import (
     clear_staging,
@@ -35,7 +36,7 @@ from lakehouse.delete_mark import mark_deletes
 from lakehouse.engines.duckdb import open_session
 from lakehouse.errors import ConfigurationError
 from lakehouse.faults import fault_point
-from lakehouse.gate import deleted_ratio_gate, evaluate
+from lakehouse.gate import accept, deleted_ratio_gate, evaluate
 from lakehouse.masking import hides, shown_text
 from lakehouse.merge import Superseded, supersede
 from lakehouse.model import (
@@ -125,7 +126,7 @@ def run_batch(task: BatchTask, *, landing: Storage, services: Services, watch: S
             task, staged = _spread(con, task, staged)
             superseded = supersede(con, task.declaration)
             gates = _ask_gates(task, staged, superseded, landing=landing, services=services)
-        if not all(g.passed for g in gates):
+        if any(g.stops for g in gates):
             return _blocked(con, task, staged, gates, folder=folder, services=services)
         return _merge(
             con, task, staged, superseded.rows, gates, prepared, folder=folder, services=services, watch=watch
@@ -187,8 +188,9 @@ def _merge(
         matched = match_batch(con, task, sweep, prepared=ready, folder=folder / "graves", services=services)
     if sweep.snapshot_date is not None:
         vanished = matched.match.counts.vanished
-        gates = (*gates, deleted_ratio_gate(vanished, matched.live.rows, declaration.max_deleted_ratio))
-        if not gates[-1].passed:
+        ratio = deleted_ratio_gate(vanished, matched.live.rows, declaration.max_deleted_ratio)
+        gates = (*gates, *accept([ratio], _accepted(task, staged)))
+        if gates[-1].stops:
             return _blocked(con, task, staged, gates, folder=folder, services=services)
     committed = commit_batch(
         con,
@@ -220,7 +222,14 @@ def _ask_gates(
         services=services,
         scheduled=task.scheduled,
     )
-    return evaluate(task.declaration, measured, scheduled=task.scheduled)
+    return accept(evaluate(task.declaration, measured, scheduled=task.scheduled), _accepted(task, staged))
+
+
+def _accepted(task: BatchTask, staged: Staged) -> dict[str, str]:
+    """What operators accepted for exactly the objects that were staged, by gate."""
+    identities = [o.object.identity for o in staged.outcomes]
+    found = accepted_for(task.position.bookmark.accepted, identities, declaration=task.declaration.hash)
+    return {gate: one.text for gate, one in found.items()}
 
 
 def _published(
@@ -257,12 +266,13 @@ def _blocked(
     root = state_root(task, services)
     place = naming.staging_folder(task.declaration.context, task.batch_id, task.attempt_id)
     data = rejects_parquet(con, folder)
-    failed = [g for g in gates if not g.passed]
+    failed = [g for g in gates if g.stops]
     detail = "; ".join(
         f"gate {g.name}: {g.value} is over {g.limit}" + (f" ({g.detail})" if g.detail else "") for g in failed
     )
     record = replace(
         task.record(state=State.BLOCKED, step="gate", error=detail, ended_at=services.now()),
+        objects=tuple(o.object.identity for o in staged.outcomes),
         gates=gates,
         rejects=write_rejects(services.state, data, folder=root + place) if data else None,
         staging=export_staging(

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BatchTask:
-    """One batch of `plan` on one position of its bookmark; `now` is when the load took its listing."""
+    """One batch of `plan` on one position of its bookmark; `now` is when the load took its listing, `command` asks for
+    the load."""
 
     declaration: Declaration
     position: Position
@@ -28,6 +29,7 @@ class BatchTask:
     mode: Mode
     scheduled: bool
     now: datetime
+    command: str = ""
 
     def record(self, *, state: State, step: str, error: str, ended_at: datetime) -> AttemptRecord:
         """What stays of this attempt if it ends unpublished."""
@@ -43,4 +45,5 @@ class BatchTask:
             error=error,
             ended_at=ended_at,
             objects=tuple(item.object.identity for item in self.objects),
+            command=self.command,
         )

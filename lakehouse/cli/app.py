@@ -21,6 +21,7 @@ from lakehouse.cli import (
     declarations,
     demo,
     dev,
+    gate,
     load,
     objects,
     operate,
@@ -48,6 +49,7 @@ reconcile.add_to(app)
 check.add_to(app)
 operate.add_to(app)
 objects.add_to(app)
+gate.add_to(app)
 demo.add_to(app)
 dev.add_to(app)
 app.add_typer(stack.app, name="stack")

@@ -171,7 +171,7 @@ def _change_row(change: Change) -> tuple[object, ...]:
 
 
 def _by(change: Change) -> str | None:
-    return f"{change.author}: {change.reason}" if change.reason else change.author or None
+    return ": ".join(filter(None, (change.author, change.reason))) or None
 
 
 def _difference_row(one: Difference) -> tuple[object, ...]:

@@ -176,6 +176,7 @@ def plan_json(plan: Plan) -> dict[str, object]:
         "unfinished": list(plan.unfinished),
         "warnings": list(plan.warnings),
         "held": plan.held,
+        "accepted": list(plan.accepted),
         "unaccepted": plan.unaccepted,
         "next": plan.answer,
     }
@@ -189,6 +190,8 @@ def print_plan(plan: Plan) -> None:
     ]
     title = f"plan of {plan.table}: {plan.mode.value}, bookmark {plan.context} version {plan.bookmark_version}"
     print_table(title, ["decision", "batch", "date", "bytes", "object", "reason"], rows)
+    for text in plan.accepted:
+        console().print(text, markup=False)
     for warning in (*plan.warnings, *_unfinished(plan)):
         console().print(Text(f"warning: {warning}", style="yellow"))
     if plan.unaccepted:
@@ -235,6 +238,9 @@ def print_receipt(receipt: Receipt) -> None:
             for day, c in receipt.dates.items()
         ]  # fmt: skip
         print_table("", columns, rows)
+    for gate in receipt.gates:
+        if gate.accepted:
+            console().print(f"gate {gate.name}: {gate.value} is over {gate.limit}, {gate.accepted}", markup=False)
     for warning in () if receipt.sources else receipt.warnings:
         console().print(Text(f"warning: {warning}", style="yellow"))
 

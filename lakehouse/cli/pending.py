@@ -12,7 +12,6 @@ _COMMANDS = {
     "doctor": "check every permission and connection",
     "diagnose": "which state holds, the evidence, the next command",
     "infer": "write a declaration from files",
-    "gate": "accept a failed gate",
 }
 _ANY = {"allow_extra_args": True, "ignore_unknown_options": True}
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import date
 from typing import Annotated
 
 import typer
 
-from lakehouse.cli.options import AsJson, Partition, TableName, declared, parse_date, refuse, services_for
-from lakehouse.cli.output import console, print_json, print_table
+from lakehouse.cli.operate import given_reason, print_hints, state_text, this_operator
+from lakehouse.cli.options import AsJson, DryRun, Partition, TableName, declared, parse_date, services_for
+from lakehouse.cli.output import console, print_json, print_pairs, print_table
 from lakehouse.completeness import Completeness, completeness
 from lakehouse.declaration import Declaration
+from lakehouse.errors import UsageError
+from lakehouse.foreign import ForeignAcceptance, accept_foreign
 from lakehouse.ingest import LoadRequest, plan_load
 from lakehouse.model import Window
 from lakehouse.position import find_position
@@ -31,12 +35,32 @@ def reconcile(
     objects: Annotated[
         bool, typer.Option("--objects", help="List the landing folder and name what nothing has been done with.")
     ] = False,
-    accept_foreign: Annotated[str | None, typer.Option(hidden=True)] = None,
-    reason: Annotated[str | None, typer.Option(hidden=True)] = None,
+    accept: Annotated[
+        int | None,
+        typer.Option(
+            "--accept-foreign",
+            metavar="SNAPSHOT",
+            help="Count the net rows of another writer's snapshot as ours from now on; with --reason, and --dry-run.",
+        ),
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="With --accept-foreign: why; it is stored.")
+    ] = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Count the table again and compare it with what the bookmark says; exit 1 if anything differs."""
-    refuse(accept_foreign=accept_foreign, reason=reason)
     declaration = declared(table)
+    if accept is not None:
+        if partition is not None or reread or objects:
+            raise UsageError("--accept-foreign stands alone, with --reason and --dry-run")
+        operator = this_operator(given_reason(reason or ""))
+        _tell_acceptance(
+            accept_foreign(declaration.by_source[0], accept, operator, services_for(declaration), dry_run=dry_run),
+            as_json,
+        )
+        return
+    if reason is not None or dry_run:
+        raise UsageError("--reason and --dry-run belong to --accept-foreign SNAPSHOT")
     day = parse_date("--partition", partition) if partition is not None else None
     services = services_for(declaration)
     result = recount(declaration, services, landing_date=day, reread=reread)
@@ -51,6 +75,25 @@ def reconcile(
                 found, of=f"the landing folder of {context}" if len(listed) > 1 else "the landing folder"
             )
     raise typer.Exit(0 if result.holds and all(found.holds for _, found in listed) else 1)
+
+
+def _tell_acceptance(done: ForeignAcceptance, as_json: bool) -> None:
+    if as_json:
+        print_json(asdict(done))
+        return
+    dates = ", ".join(f"{day} {rows:+,}" for day, rows in done.dates.items())
+    print_pairs(
+        {
+            "table": done.table,
+            "state": state_text(done.state, done.dry_run),
+            "accepted": f"snapshot {done.foreign_snapshot}, net rows {done.rows:+,}",
+            "dates": dates or "none",
+            "bookmark": f"{done.context} version {done.bookmark_version}",
+            "snapshot": done.snapshot_id,
+            "ledger": done.ledger,
+        }
+    )
+    print_hints(done.warnings, done.next)
 
 
 def find_completeness(declaration: Declaration, services: Services, *, landing_date: date | None) -> Completeness:
@@ -116,6 +159,7 @@ def recount_json(table: str, result: Recount) -> dict[str, object]:
         ],
         "unavailable": list(result.unavailable),
         "foreign": list(result.foreign),
+        "next": result.next,
     }
 
 
@@ -127,3 +171,4 @@ def print_recount(table: str, result: Recount) -> None:
     console().print(
         "everything holds" if result.holds else "something differs", style="green" if result.holds else "red"
     )
+    print_hints((), result.next)

@@ -14,13 +14,24 @@ from lakehouse.model.plans import (
     VersionRange,
     Window,
 )
-from lakehouse.model.published import Bookmark, ChainLink, Checkpoint, Grave, Hold, Manifest, ObjectOutcome, Reference
+from lakehouse.model.published import (
+    Acceptance,
+    Bookmark,
+    ChainLink,
+    Checkpoint,
+    Grave,
+    Hold,
+    Manifest,
+    ObjectOutcome,
+    Reference,
+)
 from lakehouse.model.receipts import BatchReceipt, Receipt, State
 
 __all__ = [
     "ACCEPTED_AND_STAGED",
     "GLUE_MODES",
     "NEW_TABLE",
+    "Acceptance",
     "BatchReceipt",
     "Bookmark",
     "ChainLink",

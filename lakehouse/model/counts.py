@@ -70,13 +70,20 @@ class FileCounts:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """One gate with its numbers. `limit` None means that the gate was not asked for."""
+    """One gate with its numbers. `limit` None means that the gate was not asked for. `accepted` says which operator let
+    the batch pass although the gate failed, and why."""
 
     name: str
     passed: bool
     value: float | int | str | None
     limit: float | int | str | None
     detail: str = ""
+    accepted: str = ""
+
+    @property
+    def stops(self) -> bool:
+        """Whether the batch may not go on."""
+        return not self.passed and not self.accepted
 
 
 @dataclass(frozen=True, slots=True)

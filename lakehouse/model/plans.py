@@ -59,7 +59,7 @@ class LandingObject:
 @dataclass(frozen=True, slots=True)
 class ObjectDecision:
     """One listed object, classified. `ruled_at` is the bookmark version at which an operator decided about exactly
-    this version of it, None if nobody did."""
+    this version of it, or let a batch that holds it pass a gate; None if nobody did."""
 
     object: LandingObject
     landing_date: date | None
@@ -117,7 +117,8 @@ class Plan:
     the request accepts them. `newest_date` is the landing date that a snapshot feed takes for the whole truth, None
     where no date of this plan can be that; `unfinished` says why its objects do not tell all of it. `held` says who
     holds the table, so that no load may execute it; empty if nobody does. `unaccepted` says why no load may execute it
-    without being told that the source is new, `answer` which commands tell it; empty where that is settled.
+    without being told that the source is new, `answer` which commands tell it; empty where that is settled. `accepted`
+    says of the batches which gate an operator lets them pass, who and why.
     """
 
     table: str
@@ -137,6 +138,7 @@ class Plan:
     held: str = ""
     unaccepted: str = ""
     answer: str = ""
+    accepted: tuple[str, ...] = ()
 
     def count(self, decision: Decision) -> int:
         return sum(d.decision is decision for d in self.decisions)

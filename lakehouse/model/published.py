@@ -63,6 +63,25 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
+class Acceptance:
+    """An operator's word that the next load of exactly these objects under that declaration passes a gate that has
+    refused them. `objects` are their identities, by key; `bookmark_version` is that of the change."""
+
+    gate: str
+    author: str
+    reason: str
+    since: datetime
+    declaration: str
+    objects: tuple[tuple[str, str, str | None], ...]
+    bookmark_version: int
+
+    @property
+    def text(self) -> str:
+        """Who has accepted it, when and why."""
+        return f"accepted by {self.author} at {self.since.isoformat(timespec='seconds')}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """A batch manifest: what one bookmark version stands for. Immutable once written.
 
@@ -73,8 +92,10 @@ class Manifest:
     `graves` are the files of hard-deleted keys that still count after this batch: each manifest carries on those of the
     one before. `baseline` counts rows that were in the table before it was taken over. `settled_date` is the landing
     date that a snapshot feed's table was last made equal to, by this batch or one before it. `held` is carried on until
-    an operator releases the table. `source_uri` is the folder that the last batch up to this one has read, empty where
-    none has and in manifests that are older than the field.
+    an operator releases the table, `accepted` until the objects are read or the declaration is another. `foreign` is
+    the snapshot of another writer whose net rows this change accepts, as `baseline` and `dates`. `source_uri` is the
+    folder that the last batch up to this one has read, empty where none has and in manifests that are older than the
+    field.
     """
 
     table: str
@@ -107,6 +128,8 @@ class Manifest:
     baseline: int = 0
     settled_date: date | None = None
     held: Hold | None = None
+    accepted: tuple[Acceptance, ...] = ()
+    foreign: int | None = None
     source_uri: str = ""
 
 
@@ -116,7 +139,8 @@ class Bookmark:
 
     `rulings` are what operators decided about object versions, by uri: a skip holds until it is taken back, a request
     to read again until a batch has read the key. `paused` are the keys that batches have read without advancing, or
-    that were seen until an operator moved the position: not seen, and their rows are in the table.
+    that were seen until an operator moved the position: not seen, and their rows are in the table. `accepted` are the
+    gates that operators let batches pass.
     """
 
     version: int = 0
@@ -126,6 +150,7 @@ class Bookmark:
     graves: tuple[Grave, ...] = ()
     settled_date: date | None = None
     held: Hold | None = None
+    accepted: tuple[Acceptance, ...] = ()
     rulings: Mapping[str, SeenObject] = field(default_factory=dict)
     paused: Mapping[str, SeenObject] = field(default_factory=dict)
     source_uri: str = ""

@@ -15,6 +15,7 @@ import dagster as dg
 
 from lakehouse.declaration.checks import CheckName
 from lakehouse.errors import DataError, LakehouseError
+from lakehouse.model import Window
 from lakehouse.orchestration.failure import fail_with
 from lakehouse.orchestration.history import last_load
 from lakehouse.orchestration.library import Library, silent
@@ -26,6 +27,7 @@ from lakehouse.orchestration.verdicts import (
     all_sources_verdict,
     complete_verdict,
     counts_verdict,
+    first_open_date,
     freshness_verdict,
     gates_verdict,
     keys_verdict,
@@ -62,7 +64,7 @@ _DESCRIPTIONS: Mapping[CheckName, str] = {
     "keys_unique": "Every key is in the table once, and none is NULL",
     "gates": "The gates of the last load passed",
     "objects_complete": "Every listed object is consumed, ignored or skipped by an operator: none is left",
-    "late_arrivals": "No object came after the schedule had stopped looking at its date",
+    "late_arrivals": "No object came after the schedule had stopped looking at its date, none waits unseen behind it",
     "freshness": "The expected objects of a date are there in time",
 }
 
@@ -131,13 +133,17 @@ def evaluate(name: CheckName, subject: Subject) -> Verdict:
 
 
 def _of_sources(
-    subject: Subject, services: "Services", conclude: Callable[["Plan", "Declaration"], Verdict]
+    subject: Subject,
+    services: "Services",
+    window: Window | Callable[["Declaration"], Window],
+    conclude: Callable[["Plan", "Declaration"], Verdict],
 ) -> Verdict:
-    """What the plans of all sources say together: each must pass."""
+    """What the plans of all sources say together: each must pass. `window` is what is listed, of all or of each."""
     found: list[tuple[str, Verdict]] = []
     for one in subject.declaration.by_source:
         try:
-            found.append((one.context, conclude(_plan(one, subject, services), one)))
+            listed = window if isinstance(window, Window) else window(one)
+            found.append((one.context, conclude(_plan(subject, one, listed, services), one)))
         except DataError as error:
             found.append((one.context, Verdict(False, str(error))))
     return all_sources_verdict(found)
@@ -161,21 +167,30 @@ def _gates(subject: Subject) -> Verdict:
 
 
 def _complete(subject: Subject) -> Verdict:
-    return _of_sources(subject, subject.open(), lambda plan, _: complete_verdict(plan))
+    window = window_of(subject.keys)
+    return _of_sources(subject, subject.open(), window, lambda plan, _: complete_verdict(plan))
 
 
 def _late(subject: Subject) -> Verdict:
-    services = subject.open()
+    """A run of dates that the schedule looks at also looks behind them: nobody else would tell of what waits there."""
+    services, window = subject.open(), window_of(subject.keys)
     now = services.now()
-    return _of_sources(subject, services, lambda plan, one: late_verdict(plan, one, now=now))
+
+    def listed(one: "Declaration") -> Window:
+        looks_back = window.last is None or window.last >= first_open_date(one, now=now)
+        return Window() if looks_back else window
+
+    return _of_sources(subject, services, listed, lambda plan, one: late_verdict(plan, one, now=now, window=window))
 
 
 def _freshness(subject: Subject) -> Verdict:
     if subject.declaration.gates.expected_objects is None:
         return Verdict(True, "expected_objects is not declared")
     services = subject.open()
-    now = services.now()
-    return _of_sources(subject, services, lambda plan, one: freshness_verdict(plan, one, day=subject.day, now=now))
+    now, window = services.now(), window_of(subject.keys)
+    return _of_sources(
+        subject, services, window, lambda plan, one: freshness_verdict(plan, one, day=subject.day, now=now)
+    )
 
 
 _EVALUATE: Mapping[CheckName, Callable[[Subject], Verdict]] = {
@@ -200,10 +215,10 @@ def _recount(subject: Subject) -> "Recount":
     return subject.library.recount(declaration, subject.open(), snapshot_id, subject.day)
 
 
-def _plan(declaration: "Declaration", subject: Subject, services: "Services") -> "Plan":
+def _plan(subject: Subject, declaration: "Declaration", window: Window, services: "Services") -> "Plan":
     from lakehouse.ingest import LoadRequest
 
-    return subject.library.plan(declaration, LoadRequest(window=window_of(subject.keys)), services)
+    return subject.library.plan(declaration, LoadRequest(window=window), services)
 
 
 def _report(subject: Subject, context: dg.AssetExecutionContext, name: CheckName) -> bool:

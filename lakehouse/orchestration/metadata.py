@@ -171,7 +171,11 @@ def markdown_table(head: Sequence[str], lines: Sequence[Sequence[object]]) -> st
 def gates_value(gates: Sequence[GateResult]) -> dg.JsonMetadataValue:
     """Gates as data: the check of the same name reads them again."""
     return dg.MetadataValue.json(
-        [{"name": g.name, "passed": g.passed, "value": g.value, "limit": g.limit, "detail": g.detail} for g in gates]
+        [
+            {"name": g.name, "passed": g.passed, "value": g.value, "limit": g.limit, "detail": g.detail}
+            | ({"accepted": g.accepted} if g.accepted else {})
+            for g in gates
+        ]
     )
 
 
@@ -204,7 +208,7 @@ def receipt_text(receipt: Receipt) -> str:
         f"{receipt.table}: {receipt.state.value}, {version}snapshot_id={receipt.snapshot_id}",
         f"objects: {objects}",
         f"rows: {rows}",
-        *(f"gate {g.name}: value={g.value} limit={g.limit} {g.detail}".rstrip() for g in receipt.gates if not g.passed),
+        *(f"gate {gate_text(g)}" for g in receipt.gates if not g.passed),
         *(f"warning: {warning}" for warning in receipt.warnings),
     ]
     for part in receipt.sources:
@@ -217,6 +221,12 @@ def receipt_text(receipt: Receipt) -> str:
     if receipt.next:
         lines.append(f"next: {receipt.next}")
     return "\n".join(lines)
+
+
+def gate_text(gate: GateResult) -> str:
+    """A gate that failed, and who accepted it, in one line."""
+    parts = (f"{gate.name}: value={gate.value} limit={gate.limit}", gate.detail, gate.accepted)
+    return " ".join(filter(None, parts))
 
 
 def _table_rows(receipt: Receipt) -> Metadata:

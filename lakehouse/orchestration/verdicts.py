@@ -16,8 +16,16 @@ import dagster as dg
 
 from lakehouse.arrivals import arrival, distribution, late_days
 from lakehouse.completeness import DONE
-from lakehouse.model import Decision, Equation, GateResult, ObjectDecision, Plan
-from lakehouse.orchestration.metadata import SNAPSHOT_ID, Metadata, equations_table, gates_value, markdown_table
+from lakehouse.model import Decision, Equation, GateResult, ObjectDecision, Plan, Window
+from lakehouse.orchestration.metadata import (
+    SNAPSHOT_ID,
+    Metadata,
+    equations_table,
+    gate_text,
+    gates_value,
+    markdown_table,
+)
+from lakehouse.orchestration.partitions import today
 from lakehouse.reconcile import KEYS_DISTINCT, KEYS_DISTINCT_BY_DATE, KEYS_NOT_NULL
 
 if TYPE_CHECKING:
@@ -73,9 +81,11 @@ def gates_verdict(gates: Sequence[GateResult], *, loaded: bool) -> Verdict:
     if not loaded:
         return Verdict(True, "this Dagster instance remembers no load, so there are no gates to look at")
     metadata: Metadata = {"gates": gates_value(gates)} if gates else {}
-    if refused := [g for g in gates if not g.passed]:
-        texts = [f"{g.name}: value={g.value} limit={g.limit} {g.detail}".rstrip() for g in refused]
-        return Verdict(False, "; ".join(texts), metadata)
+    if refused := [g for g in gates if g.stops]:
+        return Verdict(False, "; ".join(map(gate_text, refused)), metadata)
+    if accepted := [g for g in gates if g.accepted]:
+        texts = "; ".join(map(gate_text, accepted))
+        return Verdict(True, f"{len(gates) - len(accepted)} gates passed; {texts}", metadata)
     return Verdict(True, f"{len(gates)} gates passed" if gates else "the last load had nothing to do", metadata)
 
 
@@ -104,34 +114,71 @@ def complete_verdict(plan: Plan) -> Verdict:
     return Verdict(False, f"listed {len(inside)}, consumed or ignored {done}{also}: {counted}", metadata)
 
 
-def late_verdict(plan: Plan, declaration: Declaration, *, now: datetime) -> Verdict:
-    """Objects that arrived after the schedule had stopped looking at their date, and those of such dates yet unseen.
+def first_open_date(declaration: Declaration, *, now: datetime) -> date:
+    """The oldest landing date that the schedule still looks at: before it, an object waits for somebody to ask."""
+    return today(declaration, now) - timedelta(days=declaration.source.lookback_days)
+
+
+def late_verdict(plan: Plan, declaration: Declaration, *, now: datetime, window: Window) -> Verdict:
+    """Objects of the window that arrived after the schedule had stopped looking at their date, and all of the plan that
+    wait unseen behind what it looks at, with the command that loads them. The plan may hold more than the window.
 
     Arrival is when S3 wrote the object. When a load first saw it says nothing of the source: the first load of a year
     of history sees all of it late.
     """
-    days = timedelta(days=declaration.source.lookback_days)
+    days = declaration.source.lookback_days
     zone = ZoneInfo(declaration.timezone)
-    closed = now.astimezone(zone).date() - days
-    dated = [(d, d.landing_date) for d in plan.decisions if d.landing_date is not None and d.decision in _DATA]
-    late = [d for d, day in dated if late_days(d.object, day, zone) > days.days]
+    dated = [
+        (d, d.landing_date)
+        for d in plan.decisions
+        if d.landing_date is not None and d.decision in _DATA and window.contains(d.landing_date)
+    ]
+    late = [d for d, day in dated if late_days(d.object, day, zone) > days]
     arrived = [arrival(d.object, day, zone=zone, first_seen=None) for d, day in dated]
-    spread = distribution(arrived, window=days.days, miss_rate=_MISS_RATE)
-    unseen = [d for d, day in dated if d.decision in (Decision.PLANNED, Decision.DEFERRED) and day < closed]
+    spread = distribution(arrived, window=days, miss_rate=_MISS_RATE)
+    waiting = _behind_the_window(plan, declaration, now=now)
     metadata: Metadata = {
-        "lookback_days": dg.MetadataValue.int(declaration.source.lookback_days),
+        "lookback_days": dg.MetadataValue.int(days),
         "objects": dg.MetadataValue.int(len(dated)),
         "late": dg.MetadataValue.int(len(late)),
         "latest_days": dg.MetadataValue.int(max(spread.days, default=0)),
         "advised_lookback_days": dg.MetadataValue.int(spread.advised or 0),
         "arrivals": dg.MetadataValue.md(markdown_table(["days from landing date", "objects"], [*spread.days.items()])),
-        "unseen_behind_the_window": dg.MetadataValue.int(len(unseen)),
-        **_objects("late_objects", [*late, *(d for d in unseen if d not in late)]),
+        "unseen_behind_the_window": dg.MetadataValue.int(len(waiting)),
+        **_objects("late_objects", [*late, *(d for d in waiting if d not in late)]),
     }
-    if not late and not unseen:
-        return Verdict(True, f"none of {len(dated)} objects came later than lookback_days={days.days}", metadata)
-    text = f"{len(late)} of {len(dated)} objects came later than lookback_days={days.days}, {len(unseen)} wait unseen"
-    return Verdict(False, text, metadata)
+    counted = f"{len(late)} of {len(dated)} objects came later than lookback_days={days}"
+    if waiting:
+        command = _load_command(declaration, waiting)
+        metadata["next"] = dg.MetadataValue.text(command)
+        named = ", ".join(d.object.uri for d in waiting[:_MOST_SAID])
+        more = f" and {len(waiting) - _MOST_SAID} more" if len(waiting) > _MOST_SAID else ""
+        text = f"{counted}; {len(waiting)} unseen, late, outside window: {named}{more}: {command}"
+        return Verdict(False, text, metadata)
+    if late:
+        return Verdict(False, f"{counted}, and are read", metadata)
+    return Verdict(True, f"none of {len(dated)} objects came later than lookback_days={days}", metadata)
+
+
+def _behind_the_window(plan: Plan, declaration: Declaration, *, now: datetime) -> list[ObjectDecision]:
+    """Unseen objects of dates that the schedule no longer looks at. What lies before `start_date` is history that was
+    left out on purpose, unless it arrived since."""
+    first, zone = first_open_date(declaration, now=now), ZoneInfo(declaration.timezone)
+
+    def waits(item: ObjectDecision, day: date) -> bool:
+        if item.decision is Decision.OUTSIDE_WINDOW:
+            arrived = item.object.last_modified.astimezone(zone).date()
+            return day < declaration.start_date <= arrived and item.ruled_at is None
+        return item.decision in (Decision.PLANNED, Decision.DEFERRED) and day < first
+
+    return [d for d in plan.decisions if d.landing_date is not None and waits(d, d.landing_date)]
+
+
+def _load_command(declaration: Declaration, items: Sequence[ObjectDecision]) -> str:
+    """The load of the dates of these objects; dates between them that have nothing unseen are not read again."""
+    days = sorted(d.landing_date for d in items if d.landing_date is not None)
+    early = f"declare start_date: {days[0]}, then " if days[0] < declaration.start_date else ""
+    return f"{early}lakehouse load {declaration.table} --from {days[0]} --to {days[-1]}"
 
 
 def freshness_verdict(plan: Plan, declaration: Declaration, *, day: date | None, now: datetime) -> Verdict:
@@ -172,6 +219,8 @@ def _equations_verdict(recount: Recount, equations: Sequence[Equation]) -> Verdi
     for name, texts in (("unavailable", recount.unavailable), ("foreign_snapshots", recount.foreign)):
         if texts:
             metadata[name] = dg.MetadataValue.md("\n".join(f"- {text}" for text in texts))
+    if recount.next:
+        metadata["next"] = dg.MetadataValue.text(recount.next)
     if broken:
         return Verdict(False, "; ".join(_equation_text(e) for e in broken[:_MOST_NAMED]), metadata)
     if not equations:

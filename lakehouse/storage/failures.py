@@ -133,7 +133,7 @@ def explain(failure: Failure, *, action: str, uri: str, endpoint: str) -> Lakeho
         case Meaning.CLOCK:
             return ConfigurationError(f"cannot {action}: this machine's clock differs from the storage's: {where}")
         case Meaning.ARCHIVED:
-            return UnreadableObject(f"cannot {action}: the object is archived and has to be restored first: {where}")
+            return UnreadableObject(f"unreadable: archived, it has to be restored first: {where}")
         case Meaning.ENDPOINT:
             return ConfigurationError(f"cannot {action}: the endpoint is no http or https address: {where}")
         case Meaning.MISSING:

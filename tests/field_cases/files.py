@@ -119,6 +119,8 @@ def _avro_type(kind: pa.DataType, name: str) -> Any:
         return {"type": "record", "name": f"{name}_record", "fields": fields}
     if pa.types.is_timestamp(kind):
         return {"type": "long", "logicalType": "timestamp-micros" if kind.tz else "local-timestamp-micros"}
+    if pa.types.is_decimal(kind):
+        return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
     return {
         pa.null(): "null",
         pa.string(): "string",

@@ -1,4 +1,4 @@
-"""The field cases of reading and staging: what others met, what happens here, and the files that show it."""
+"""The field cases: what others met, what happens here, and the files of reading and staging that show it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from decimal import Decimal
 import pyarrow as pa
 import zstandard
 
+from tests.field_cases.discovery import DISCOVERY
 from tests.field_cases.files import ALL, TEXT, TYPED
 from tests.field_cases.model import Bytes, Case, File, Odd, Rejected, Sheet, Sheets
 
@@ -598,6 +599,7 @@ CASES: tuple[Case, ...] = tuple(
             _null_key(),
             _sub_microseconds(),
             *_shown_elsewhere(),
+            *DISCOVERY,
         ],
         key=lambda case: case.id,
     )

@@ -17,7 +17,7 @@ from lakehouse.object_change import ObjectChange, change_object
 from lakehouse.orchestration.verdicts import complete_verdict
 from tests.evolving_lake import OPERATOR, at_step, failure
 from tests.fault.test_crash import free_lease
-from tests.lake import DAY_1, DAY_2, Lake, csv, order
+from tests.lake import DAY_1, DAY_2, Lake, SaidBy, csv, order
 
 POISON = b"who,knows\n1,2\n"
 WRITES = {
@@ -34,13 +34,6 @@ def lake(stack: Any, tmp_path: Path) -> Lake:
 
 
 Make = Callable[[str], Lake]
-SaidBy = Callable[..., tuple[int, Any]]
-
-
-@pytest.fixture
-def said_by() -> SaidBy:
-    """The command line in this process: exit code and JSON."""
-    return lambda lake, *arguments: lake.said(*arguments)[:2]
 
 
 @pytest.fixture

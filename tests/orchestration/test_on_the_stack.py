@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
@@ -156,6 +157,26 @@ def test_o01_o11_a_blocked_date_is_asked_for_once_until_it_changes(
     assert project.follow() == [str(DAY_1)]
     assert set(lake.rows()) == {1, 2}
     assert project.follow() == []
+
+
+def test_d26_a_late_object_behind_the_window_is_a_warning_with_the_command_that_loads_it(project: Project) -> None:
+    lake = project.lake
+    today = datetime.now(UTC).date()
+    lake.put(today, "new.csv", csv(order(1)))
+    late = lake.put(DAY_1, "late.csv", csv(order(2)))
+    result = project.run_date(today)
+
+    assert result.success and project.rows(result) == {str(today): 1}
+    (check,) = [e for e in result.get_asset_check_evaluations() if e.check_name == "late_arrivals"]
+    assert (check.passed, check.severity, check.blocking) == (False, dg.AssetCheckSeverity.WARN, False)
+    command = f"lakehouse load {lake.table} --from {DAY_1} --to {DAY_1}"
+    assert f"late, outside window: {late}: {command}" in str(check.description)
+    assert check.metadata["next"].value == command
+    assert lake.cli(*command.split()[1:], "--json")[1]["rows"]["inserted"] == 1
+    (again,) = run_checks(
+        project.definitions, selection=f"{lake.table}:late_arrivals", partition=today, instance=project.instance
+    )
+    assert again.passed
 
 
 def test_a_quarantined_object_fails_its_check_and_not_the_run(project: Project) -> None:

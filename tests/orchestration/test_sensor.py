@@ -14,7 +14,7 @@ from dagster._core.test_utils import create_run_for_test
 
 from lakehouse.declaration import Declaration
 from lakehouse.errors import Unavailable
-from lakehouse.model import Decision, Hold
+from lakehouse.model import Acceptance, Decision, Hold
 from lakehouse.orchestration import build_table_definitions
 from lakehouse.orchestration.cursor import Asked, Fate, RunFate, next_request, read_cursor, write_cursor
 from lakehouse.orchestration.names import REFUSED, RUN_KEY
@@ -121,6 +121,19 @@ def test_a_blocked_date_is_asked_for_again_when_an_operator_decides(lake: Lake, 
         cursor = asked.cursor
         assert not tick(lake, instance, cursor).run_requests
     assert len(keys) == 4
+
+
+def test_a_blocked_date_is_asked_for_again_when_its_gate_is_accepted(lake: Lake, instance: dg.DagsterInstance) -> None:
+    lake.land("2024-01-02")
+    first = tick(lake, instance, None)
+    started(instance, first.run_requests[0], dg.DagsterRunStatus.FAILURE, **{REFUSED: "true"})  # type: ignore[index]
+    (item,) = lake.objects.values()
+    hash_ = daily_table().hash
+    word = Acceptance("max_rejected_ratio", "anna", "known", NOW, hash_, (item.identity,), lake.bookmark.version + 1)
+    other = replace(word, objects=((item.uri, "another etag", None),))
+    for accepted, asked in ((other, False), (replace(word, declaration="another"), False), (word, True)):
+        lake.bookmark = replace(lake.bookmark, version=1, accepted=(accepted,))
+        assert bool(tick(lake, instance, first.cursor).run_requests) is asked
 
 
 def test_a_reloaded_object_of_a_consumed_date_is_asked_for(lake: Lake, instance: dg.DagsterInstance) -> None:

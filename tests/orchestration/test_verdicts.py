@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
 from lakehouse.model import Decision, Equation, GateResult, LandingObject, Mode, ObjectDecision, Plan, Window
 from lakehouse.orchestration.verdicts import (
+    Verdict,
     complete_verdict,
     counts_verdict,
     freshness_verdict,
@@ -19,6 +21,7 @@ from lakehouse.recount import Recount
 from tests.orchestration_lake import daily_table
 
 DAY = date(2024, 1, 2)
+ALL = Window()
 MORNING = datetime(2024, 1, 2, 6, tzinfo=UTC)
 
 
@@ -59,16 +62,39 @@ def test_an_empty_date_is_complete() -> None:
 @pytest.mark.parametrize(("days", "late"), [(0, False), (3, False), (4, True)])
 def test_late_is_what_came_after_the_schedule_stopped_looking(days: int, late: bool) -> None:
     item = decided(Decision.CONSUMED, at=MORNING + timedelta(days=days))
-    verdict = late_verdict(plan([item]), daily_table(), now=MORNING + timedelta(days=9))
+    verdict = late_verdict(plan([item]), daily_table(), now=MORNING + timedelta(days=9), window=ALL)
     assert verdict.passed is not late
     assert verdict.metadata["late"].value == int(late)
 
 
-def test_an_unseen_object_of_an_old_date_waits_behind_the_window() -> None:
+def late_of(*items: ObjectDecision, days: int, window: Window = ALL) -> Verdict:
+    return late_verdict(plan(items), daily_table(), now=MORNING + timedelta(days=days), window=window)
+
+
+def test_d26_an_unseen_object_of_an_old_date_waits_behind_the_window() -> None:
     item = decided(Decision.PLANNED)
-    assert late_verdict(plan([item]), daily_table(), now=MORNING + timedelta(days=3)).passed
-    old = late_verdict(plan([item]), daily_table(), now=MORNING + timedelta(days=4))
-    assert not old.passed and old.metadata["unseen_behind_the_window"].value == 1
+    assert late_of(item, days=3).passed
+    newest = Window(date(2024, 1, 6), date(2024, 1, 6))
+    for old in (late_of(item, days=4), late_of(item, decided(Decision.CONSUMED, "b"), days=4, window=newest)):
+        assert not old.passed and old.metadata["unseen_behind_the_window"].value == 1
+        command = "lakehouse load analytics.orders --from 2024-01-02 --to 2024-01-02"
+        assert old.metadata["next"].value == command
+        assert old.description.endswith(f"1 unseen, late, outside window: {item.object.uri}: {command}")
+    assert "late_objects" in late_of(item, days=4, window=newest).metadata
+
+
+def test_d26_what_lies_before_the_start_is_late_if_it_came_since() -> None:
+    old = date(2023, 12, 1)
+    history = decided(Decision.OUTSIDE_WINDOW, day=old, at=datetime(2023, 12, 2, tzinfo=UTC))
+    assert late_of(history, days=0).passed
+    since = decided(Decision.OUTSIDE_WINDOW, "late.csv", day=old)
+    verdict = late_of(history, since, days=0)
+    assert not verdict.passed and verdict.metadata["unseen_behind_the_window"].value == 1
+    assert verdict.description.endswith(
+        f"{since.object.uri}: declare start_date: 2023-12-01, then "
+        "lakehouse load analytics.orders --from 2023-12-01 --to 2023-12-01"
+    )
+    assert late_of(replace(since, ruled_at=3), days=0).passed, "an operator skipped it"
 
 
 @pytest.mark.parametrize(
@@ -125,6 +151,12 @@ def test_a_recount_that_compared_nothing_proves_nothing() -> None:
 
 def test_gates() -> None:
     bad = GateResult("max_rejected_ratio", False, 0.5, 0.1, "5 of 10 rows")
+    good = GateResult("max_duplicate_ratio", True, 0.0, 0.1)
     assert gates_verdict([bad], loaded=True).description == "max_rejected_ratio: value=0.5 limit=0.1 5 of 10 rows"
     assert not gates_verdict([bad], loaded=True).passed
+    accepted = gates_verdict([replace(bad, accepted="accepted by ann: known"), good], loaded=True)
+    assert (accepted.passed, accepted.description) == (
+        True,
+        "1 gates passed; max_rejected_ratio: value=0.5 limit=0.1 5 of 10 rows accepted by ann: known",
+    )
     assert gates_verdict([], loaded=True).passed and gates_verdict([], loaded=False).passed

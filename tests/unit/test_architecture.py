@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2] / "lakehouse"
 LAYERS = (
     ("errors", "types", "model", "naming", "units"),
-    ("declaration", "masking", "recover", "reconcile", "gate", "placement", "bookmark", "arrivals"),
+    ("declaration", "masking", "recover", "reconcile", "gate", "placement", "bookmark", "arrivals", "accepted"),
     (
         "plan",
         "manifest",
@@ -65,6 +65,8 @@ LAYERS = (
         "reattach",
         "glue_import",
         "hold",
+        "gate_accept",
+        "foreign",
         "object_history",
         "bookmark_rename",
         "replay",
@@ -75,7 +77,7 @@ LAYERS = (
 )
 PURE = {
     "errors", "types", "model", "naming", "units", "masking", "recover", "reconcile", "gate", "placement", "bookmark",
-    "plan", "arrivals", "completeness", "manifest", "ready", "sweep", "whole_dates",
+    "plan", "accepted", "arrivals", "completeness", "manifest", "ready", "sweep", "whole_dates",
     "receipt_total", "bookmark_move", "glue_state",
 }  # fmt: skip
 IMPURE_STANDARD = {

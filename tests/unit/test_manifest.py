@@ -12,6 +12,7 @@ import pytest
 from lakehouse.errors import DataError, LakehouseError, NotAvailable
 from lakehouse.manifest import decode_checkpoint, decode_manifest, encode_checkpoint, encode_manifest
 from lakehouse.model import (
+    Acceptance,
     ChainLink,
     Checkpoint,
     DateCounts,
@@ -157,6 +158,12 @@ def test_d25_times_keep_their_microseconds_and_every_generation_is_equal_to_the_
 def test_an_empty_batch_round_trips() -> None:
     held = dataclasses.replace(sample_manifest(), held=Hold("anna", "mending", D25), source_uri="s3://landing/in/")
     assert decode_manifest(encode_manifest(held)) == held
+    word = Acceptance(
+        "max_rejected_ratio", "anna", "known", D25, "d1", (("s3://b/a", "e", None), ("s3://b/b", "f", "v")), 7
+    )
+    accepted = GateResult("max_rejected_ratio", False, 0.5, 0.1, "", word.text)
+    decided = dataclasses.replace(sample_manifest(), accepted=(word,), gates=(accepted,), foreign=2**62)
+    assert decode_manifest(encode_manifest(decided)) == decided
     empty = dataclasses.replace(sample_manifest(), objects=(), dates={}, equations=(), gates=(), chain=())
     empty = dataclasses.replace(empty, rejects=None, checkpoint=None, merge_started_at=None)
     assert decode_manifest(encode_manifest(empty)) == empty

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from lakehouse.stage import StagedObject, create_staging, make_object_plain, sta
 from tests.field_cases.model import File, Run
 from tests.field_cases.page import PAGE, page
 from tests.field_cases.table import CASES
+from tests.named_tests import ROOT, exists
 from tests.staging_values import declared, planned
 
 RUNS = [
@@ -26,7 +26,6 @@ RUNS = [
     # only CSV files have a way of their own to be staged together
     for together in ((False, True) if run.format["type"] == "csv" else (False,))
 ]
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +104,4 @@ def test_the_tests_that_a_case_names_exist() -> None:
     for case in CASES:
         assert case.parts or case.tests
         for named in case.tests:
-            path, _, name = named.partition("::")
-            tree = ast.parse((ROOT / path).read_text())
-            assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}, named
+            assert exists(named), named
