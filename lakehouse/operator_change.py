@@ -18,7 +18,7 @@ from pyiceberg.manifest import DataFile
 
 from lakehouse import naming
 from lakehouse.batch.matching import create_target
-from lakehouse.bookmark import HOLD, UNHOLD, checkpoint_after, needs_checkpoint, next_chain
+from lakehouse.bookmark import HOLD, UNHOLD, changed_since, checkpoint_after, needs_checkpoint, next_chain
 from lakehouse.catalog import translated
 from lakehouse.errors import Conflict, LakehouseError
 from lakehouse.evolve import SchemaChange
@@ -236,7 +236,7 @@ def _write_manifest(
         settled_date=bookmark.settled_date,
         held=decided.hold if decided.kind in (HOLD, UNHOLD) else bookmark.held,
     )
-    if needs_checkpoint(manifest.bookmark_version):
+    if needs_checkpoint(manifest.bookmark_version, changed=changed_since(bookmark)):
         checkpoint = write_checkpoint(services.state, checkpoint_after(bookmark, manifest), folder=place)
         manifest = replace(manifest, checkpoint=checkpoint)
     return manifest, write_manifest(services.state, manifest, folder=place)

@@ -16,14 +16,17 @@ from lakehouse.model.plans import (
 )
 from lakehouse.model.published import Bookmark, ChainLink, Checkpoint, Grave, Hold, Manifest, ObjectOutcome, Reference
 from lakehouse.model.receipts import BatchReceipt, Receipt, State
+from lakehouse.model.seen import NOTHING, Changes, Seen, SeenStore, Tallies, Tally
 
 __all__ = [
     "ACCEPTED_AND_STAGED",
     "GLUE_MODES",
     "NEW_TABLE",
+    "NOTHING",
     "BatchReceipt",
     "Bookmark",
     "ChainLink",
+    "Changes",
     "Checkpoint",
     "DateCounts",
     "Decision",
@@ -41,9 +44,13 @@ __all__ = [
     "Receipt",
     "Reference",
     "RowCounts",
+    "Seen",
     "SeenObject",
+    "SeenStore",
     "State",
     "Sweep",
+    "Tallies",
+    "Tally",
     "VersionRange",
     "Window",
 ]

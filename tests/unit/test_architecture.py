@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2] / "lakehouse"
 LAYERS = (
     ("errors", "types", "model", "naming", "units"),
     ("declaration", "masking", "recover", "reconcile", "gate", "placement", "bookmark", "arrivals"),
-    ("plan", "manifest", "ready", "sweep", "whole_dates", "completeness"),
+    ("stored_form", "plan", "manifest", "checkpoint", "ready", "sweep", "whole_dates", "completeness"),
     (
         "faults",
         "process",
@@ -32,7 +32,7 @@ LAYERS = (
         "delete_mark",
         "target",
     ),
-    ("services", "lease", "lease_record", "state", "landing", "read", "stage", "transform"),
+    ("services", "lease", "lease_record", "state", "seen_parts", "landing", "read", "stage", "transform"),
     ("merge", "graves", "publish", "ledger", "attempt", "position"),
     ("batch",),
     (
@@ -57,7 +57,7 @@ LAYERS = (
 )
 PURE = {
     "errors", "types", "model", "naming", "units", "masking", "recover", "reconcile", "gate", "placement", "bookmark",
-    "plan", "arrivals", "completeness", "manifest", "ready", "sweep", "whole_dates",
+    "plan", "arrivals", "completeness", "stored_form", "manifest", "checkpoint", "ready", "sweep", "whole_dates",
 }  # fmt: skip
 IMPURE_STANDARD = {
     "os",

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse.errors import DataError, LakehouseError, NotAvailable
-from lakehouse.manifest import decode_checkpoint, decode_manifest, encode_checkpoint, encode_manifest
+from lakehouse.manifest import decode_manifest, encode_manifest
 from lakehouse.model import (
     ChainLink,
     Checkpoint,
