@@ -7,7 +7,7 @@ anything: manifests, references and times come in as values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -109,6 +109,11 @@ def checkpoint_after(bookmark: Bookmark, manifest: Manifest) -> Checkpoint:
     known = _Known.of(bookmark)
     known.apply(manifest)
     return Checkpoint(Seen(known.seen, bookmark.seen.store), known.rulings, Seen(known.paused, bookmark.paused.store))
+
+
+def narrowed(bookmark: Bookmark, uris: Collection[str]) -> Bookmark:
+    """The bookmark as far as it knows these objects: all that they touch of it is read at once."""
+    return replace(bookmark, seen=Seen(bookmark.seen.lookup(uris)), paused=Seen(bookmark.paused.lookup(uris)))
 
 
 def ruling_of(bookmark: Bookmark, item: LandingObject) -> SeenObject | None:

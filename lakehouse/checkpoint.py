@@ -4,10 +4,11 @@ Owns every format and reads it for ever; a committed sample of each must still l
 is `lakehouse.state`.
 
 Format 3 is the index: one row per part, with the range of its uris and landing dates, its counts and its digest. Parts
-are immutable, so the next checkpoint refers to those that nothing has changed. They are sorted by uri and not by landing
-date: the uri is what an object is known by, and is found again after a change of the declaration gave it another date;
-where folders name the date, both orders are the same. Formats 1 and 2 hold all objects in one file: format 2 with what
-operators decided (`skipped`, `planned`) and what was read without advancing (`deferred`) beside what was seen.
+are immutable, so the next checkpoint refers to those that nothing has changed. They are sorted by uri and not by
+landing date: the uri is what an object is known by, and is found again after a change of the declaration gave it
+another date; where folders name the date, both orders are the same. Formats 1 and 2 hold all objects in one file:
+format 2 with what operators decided (`skipped`, `planned`) and what was read without advancing (`deferred`) beside
+what was seen.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from itertools import pairwise
@@ -24,6 +24,7 @@ from lakehouse.model import (
     Mode,
     ObjectDecision,
     Plan,
+    Seen,
     SeenObject,
     VersionRange,
     Window,
@@ -46,10 +47,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is the same for every object of one plan."""
+    """What is the same for every object of one plan. `known` is what the bookmark has seen of them."""
 
     declaration: Declaration
     bookmark: Bookmark
+    known: Mapping[str, SeenObject]
     mode: Mode
     since: int | None
     window: Window
@@ -96,9 +98,11 @@ def make_plan(
             next=f"lakehouse load {declaration.table}",
         )
     placed = _placed(declaration, listing)
+    asked = _may_be_read(placed, declaration, window)
     request = _Request(
         declaration=declaration,
-        bookmark=bookmark,
+        bookmark=replace(bookmark, paused=Seen(bookmark.paused.lookup(asked))),
+        known=bookmark.seen.lookup(asked),
         mode=mode,
         since=since,
         window=window,
@@ -110,6 +114,7 @@ def make_plan(
         [_classify(obj, placement, request) for obj, placement in placed if obj.uri not in failed],
         declaration=declaration,
         bookmark=bookmark,
+        known=request.known,
         failed=failed,
         accept_missing=accept_missing,
     )
@@ -148,8 +153,9 @@ def decide_objects(
     does. Those that are not listed are left out; `listing` holds at least all objects of their dates."""
     placed = _placed(declaration, listing)
     ready = readiness_of(placed, source=declaration.source, bookmark=bookmark)
-    request = _Request(declaration, bookmark, Mode.INCREMENTAL, None, Window(), None, now, ready)
     wanted = frozenset(uris)
+    known = bookmark.seen.lookup(wanted)
+    request = _Request(declaration, bookmark, known, Mode.INCREMENTAL, None, Window(), None, now, ready)
     return {obj.uri: _classify(obj, placement, request) for obj, placement in placed if obj.uri in wanted}
 
 
@@ -199,6 +205,21 @@ def _placed(declaration: Declaration, listing: Sequence[LandingObject]) -> list[
     return [(obj, place(obj, source=source, controls=controls)) for obj in _by_key(listing)]
 
 
+def _may_be_read(
+    placed: Sequence[tuple[LandingObject, Placement]], declaration: Declaration, window: Window
+) -> list[str]:
+    """The uris of which it matters what is known: those that the listing alone leaves out are not looked up."""
+    return [
+        obj.uri
+        for obj, placement in placed
+        if placement.ignored == EMPTY
+        or (
+            not placement.ignored
+            and ((day := placement.landing_date) is None or (day >= declaration.start_date and window.contains(day)))
+        )
+    ]
+
+
 def _by_key(listing: Sequence[LandingObject]) -> list[LandingObject]:
     ordered = sorted(listing, key=lambda obj: obj.uri)
     for before, after in pairwise(ordered):
@@ -231,7 +252,7 @@ def _decide(obj: LandingObject, ruling: SeenObject | None, request: _Request) ->
     if ruling is not None and ruling.decision is Decision.SKIPPED:
         return ruling.decision, ruling.reason
     if request.versions is not None:
-        return _in_versions(obj, request.bookmark.seen.get(obj.uri), request.versions)
+        return _in_versions(obj, request.known.get(obj.uri), request.versions)
     return (ruling.decision, ruling.reason) if ruling else _compare(obj, request)
 
 
@@ -246,7 +267,7 @@ def _waits_for(obj: LandingObject, day: date | None, request: _Request) -> str:
 def _was_read(obj: LandingObject, request: _Request) -> bool:
     """Whether a batch took rows from the object before it was emptied, or has refused it as it is now: then its rows
     are in the table, and an upload that was cut off must not look like a day without rows."""
-    known = request.bookmark.seen.get(obj.uri)
+    known = request.known.get(obj.uri)
     return known is not None and (known.decision is Decision.CONSUMED or known.object.identity == obj.identity)
 
 
@@ -265,7 +286,7 @@ def _outside(day: date, request: _Request) -> str:
 
 def _compare(obj: LandingObject, request: _Request) -> tuple[Decision, str]:
     """Compare with the latest version of the key that a batch has seen; its time decides nothing (D01, D02)."""
-    known = request.bookmark.seen.get(obj.uri)
+    known = request.known.get(obj.uri)
     if known is None:
         return Decision.PLANNED, "new object"
     if known.object.identity != obj.identity:
@@ -341,7 +362,7 @@ def _warnings(dates: DatePlan, request: _Request) -> tuple[str, ...]:
     warnings = []
     older = sum(
         item.decision is Decision.CONSUMED
-        and (known := request.bookmark.seen.get(item.object.uri)) is not None
+        and (known := request.known.get(item.object.uri)) is not None
         and known.declaration != request.declaration.hash
         for item in dates.decisions
     )

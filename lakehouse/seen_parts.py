@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from threading import Lock
 from typing import TypeAlias
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from lakehouse.checkpoint import Part, decode_part, describe_part, encode_part, part_table, seen_objects
 from lakehouse.errors import DataError
-from lakehouse.model import Changes, Decision, Reference, SeenObject, Tallies, Tally
+from lakehouse.model import Changes, Decision, Reference, SeenObject, SeenStore, Tallies, Tally
 
 PART_OBJECTS = 20_000
 """Most objects of one part."""
@@ -112,6 +112,10 @@ class StoredParts:
                 found[key] = found[key] + one if key in found else one
         return found
 
+    def apart_from(self, other: SeenStore) -> SeenStore:
+        common = {part.file.sha256 for part in other.parts} if isinstance(other, StoredParts) else set()
+        return replace(self, parts=tuple(part for part in self.parts if part.file.sha256 not in common))
+
     def tables(self, parts: Sequence[Part]) -> Iterator[pa.Table]:
         """The rows of these parts, one table each, a few in memory at once."""
         return self._tables(parts)
@@ -184,8 +188,8 @@ def _changed(old: pa.Table | None, uris: Sequence[str], changes: Changes) -> pa.
 
 def _pieces(rows: pa.Table, most: int, *, last: bool) -> Iterable[pa.Table]:
     """Cut what is too large: evenly, but the last part into full ones, for most keys come in the order of time."""
-    count = -(-rows.num_rows // most)
-    size = most if last else -(-rows.num_rows // max(1, count))
+    count = max(1, -(-rows.num_rows // most))
+    size = most if last else max(1, -(-rows.num_rows // count))
     return (rows.slice(start, size) for start in range(0, rows.num_rows, size))
 
 

@@ -133,7 +133,7 @@ def load_bookmark(storage: StateStore, head: Reference | None) -> Bookmark:
                 f"the chain of manifests ends without a checkpoint: head={head.uri} version={oldest.bookmark_version}"
             )
         return fold(Bookmark(), reversed(history))
-    checkpoint = _read_checkpoint(storage, oldest.checkpoint)
+    checkpoint = read_checkpoint(storage, oldest.checkpoint)
     start = Bookmark(
         version=oldest.bookmark_version,
         head=reference,
@@ -146,6 +146,19 @@ def load_bookmark(storage: StateStore, head: Reference | None) -> Bookmark:
         paused=Seen.of(checkpoint.paused),
     )
     return fold(start, reversed(history[:-1]))
+
+
+def read_checkpoint(storage: StateStore, reference: Reference) -> Checkpoint:
+    """The checkpoint behind a reference, of any format; of the newest the index alone is read now, its parts when they
+    are asked for. Raises as `read_manifest` does."""
+    found = _decoded(reference, storage.read(_key(storage, reference)), decode_checkpoint)
+    if isinstance(found, Checkpoint):
+        return found
+    return Checkpoint(
+        seen=Seen(store=_stored(storage, found.seen)),
+        rulings={item.object.uri: item for item in _stored(storage, found.rulings).stream()},
+        paused=Seen(store=_stored(storage, found.paused)),
+    )
 
 
 def walk(storage: StateStore, head: Reference | None, *, above: int = 0) -> Iterator[tuple[Manifest, Reference]]:
@@ -173,17 +186,6 @@ def walk(storage: StateStore, head: Reference | None, *, above: int = 0) -> Iter
 def attempts_after(storage: StateStore, head: Reference, version: int) -> set[str]:
     """The attempt ids of the manifest chain from `head` back to `version`."""
     return {manifest.attempt_id for manifest, _ in walk(storage, head, above=version - 1)}
-
-
-def _read_checkpoint(storage: StateStore, reference: Reference) -> Checkpoint:
-    found = _decoded(reference, storage.read(_key(storage, reference)), decode_checkpoint)
-    if isinstance(found, Checkpoint):
-        return found
-    return Checkpoint(
-        seen=Seen(store=_stored(storage, found.seen)),
-        rulings={item.object.uri: item for item in _stored(storage, found.rulings).stream()},
-        paused=Seen(store=_stored(storage, found.paused)),
-    )
 
 
 def _stored(storage: StateStore, parts: tuple[Part, ...]) -> StoredParts:

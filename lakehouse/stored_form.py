@@ -1,4 +1,4 @@
-"""The stored form that manifests and checkpoints share: Parquet with one row per object, all else as JSON in its footer.
+"""The stored form that manifests and checkpoints share: Parquet with one row per object, all else as JSON in a footer.
 
 Owns the numbers of the formats, and how objects and times are kept. The same value always gives the same bytes. Never
 reads or writes storage: that is `lakehouse.state`.

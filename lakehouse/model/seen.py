@@ -9,7 +9,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from itertools import islice
+from heapq import merge
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Protocol, TypeAlias
 
 from lakehouse.model.plans import Decision, SeenObject
@@ -61,6 +63,9 @@ class SeenStore(Protocol):
     def tallies(self, without: Collection[str]) -> Tallies:
         """Counts of all objects but these."""
 
+    def apart_from(self, other: SeenStore) -> SeenStore:
+        """What is not stored in common with the other, which may hold the same objects all the same."""
+
 
 class Nothing:
     """The empty store: a context without a checkpoint."""
@@ -87,6 +92,9 @@ class Nothing:
 
     def tallies(self, without: Collection[str]) -> Tallies:  # noqa: ARG002
         return {}
+
+    def apart_from(self, other: SeenStore) -> SeenStore:  # noqa: ARG002
+        return self
 
 
 NOTHING = Nothing()
@@ -174,6 +182,17 @@ class Seen(Mapping[str, SeenObject]):
         """The set with these changes; this one stays as it is."""
         return Seen({**self.changes, **changes}, self.store)
 
+    def differences(self, other: Seen) -> Iterator[tuple[str, SeenObject | None, SeenObject | None]]:
+        """What this set and the other know differently, by uri and in that order; what they store in common is not
+        read."""
+        changed = {*self.changes, *other.changes}
+        known = self.lookup(changed), other.lookup(changed)
+        apart = self.store.apart_from(other.store), other.store.apart_from(self.store)
+        mine, theirs = (Seen(found, store) for found, store in zip(known, apart, strict=True))
+        for uri, pair in _side_by_side(mine.stream(), theirs.stream()):
+            if pair[0] != pair[1]:
+                yield uri, *pair
+
     def _over(self, stored: Iterable[SeenObject], fits: Callable[[SeenObject], bool]) -> Iterator[SeenObject]:
         """Stored objects with the changes that fit among them, both in the order of their uris."""
         pending = sorted(uri for uri, item in self.changes.items() if item is not None and fits(item))
@@ -186,6 +205,16 @@ class Seen(Mapping[str, SeenObject]):
             if uri not in self.changes:
                 yield item
         yield from filter(None, (self.changes[uri] for uri in islice(pending, done, None)))
+
+
+def _side_by_side(
+    mine: Iterable[SeenObject], theirs: Iterable[SeenObject]
+) -> Iterator[tuple[str, tuple[SeenObject | None, SeenObject | None]]]:
+    """Two sets in the order of their uris, joined by uri."""
+    both = merge(((s.object.uri, 0, s) for s in mine), ((s.object.uri, 1, s) for s in theirs), key=itemgetter(0))
+    for uri, found in groupby(both, key=itemgetter(0)):
+        sides: dict[int, SeenObject] = {side: item for _, side, item in found}
+        yield uri, (sides.get(0), sides.get(1))
 
 
 class _Values(ValuesView[SeenObject]):
