@@ -32,6 +32,7 @@ from lakehouse.stored_form import (
     object_columns,
     read_column,
     read_objects,
+    read_repeated,
     read_times,
     table_of,
 )
@@ -143,12 +144,12 @@ def seen_objects(table: pa.Table) -> list[SeenObject]:
         *map(
             SeenObject,
             read_objects(table),
-            read_column(table, "landing_date"),
-            map(_DECISIONS.__getitem__, read_column(table, "decision")),
-            read_column(table, "reason"),
-            read_column(table, "batch_id"),
+            read_repeated(table, "landing_date"),
+            map(_DECISIONS.__getitem__, read_repeated(table, "decision")),
+            read_repeated(table, "reason"),
+            read_repeated(table, "batch_id"),
             read_column(table, "bookmark_version"),
-            read_column(table, "declaration"),
+            read_repeated(table, "declaration"),
             read_times(table, "first_seen"),
         )
     ]

@@ -35,6 +35,7 @@ from lakehouse.services import Progress, Services
 from lakehouse.storage import Storage, open_storage, split_uri
 from lakehouse.target import Target, foreign_since_bookmark
 from lakehouse.transform import check_sql
+from lakehouse.uncollected import uncollected
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -82,8 +83,10 @@ def plan_load(declaration: Declaration, request: LoadRequest, services: Services
     _check_range(declaration, request)
     _check_declared_sql(declaration)
     now = services.now()
-    listing = discover(_landing(declaration, services), declaration.source, request.window)
-    position = find_position(declaration, services)
+    with ThreadPoolExecutor(1, thread_name_prefix="position") as beside:
+        found = beside.submit(find_position, declaration, services)
+        listing = _discover(declaration, request, services)
+        position = found.result()
     versions = _versions(declaration, request, position, services)
     plan = _plan(declaration, request, position, listing, now=now, since=None, versions=versions)
     return replace(plan, warnings=(*plan.warnings, *position.fit.told()))
@@ -168,7 +171,7 @@ class _Load:
         with self._watch.step("plan"):
             self._services.progress(Progress("discover", 0, 0, 0))
             now = self._services.now()
-            return discover(self._landing, self._declaration.source, self._request.window), now
+            return _discover(self._declaration, self._request, self._services), now
 
     def _run_batch(self, plan: Plan, position: Position, now: datetime) -> BatchResult:
         task = BatchTask(
@@ -244,6 +247,11 @@ class _Load:
             write_record(self._services.state, root, record)
 
 
+def _discover(declaration: Declaration, request: LoadRequest, services: Services) -> Sequence[LandingObject]:
+    with uncollected():
+        return discover(_landing(declaration, services), declaration.source, request.window)
+
+
 def _plan(
     declaration: Declaration,
     request: LoadRequest,
@@ -255,19 +263,20 @@ def _plan(
     versions: VersionRange | None,
     failed: Collection[str] = (),
 ) -> Plan:
-    return make_plan(
-        declaration=declaration,
-        bookmark=position.bookmark,
-        listing=listing,
-        mode=request.mode,
-        window=request.window,
-        table_uuid=position.target.uuid,
-        now=now,
-        since=since,
-        versions=versions,
-        failed=failed,
-        accept_missing=request.accept_missing,
-    )
+    with uncollected():
+        return make_plan(
+            declaration=declaration,
+            bookmark=position.bookmark,
+            listing=listing,
+            mode=request.mode,
+            window=request.window,
+            table_uuid=position.target.uuid,
+            now=now,
+            since=since,
+            versions=versions,
+            failed=failed,
+            accept_missing=request.accept_missing,
+        )
 
 
 def _refuse_held(plan: Plan) -> None:

@@ -102,6 +102,8 @@ def _hidden(rest: str) -> str | None:
 
     The folders of the landing date are declared, and `_p=1` is a partition.
     """
+    if not rest.startswith(("_", ".")) and "/_" not in rest and "/." not in rest:
+        return None
     return next((part for part in rest.split("/") if part.startswith(("_", ".")) and "=" not in part), None)
 
 

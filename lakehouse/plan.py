@@ -303,8 +303,10 @@ def _compare(obj: LandingObject, request: _Request) -> tuple[Decision, str]:
 
 def _read_without_advancing(obj: LandingObject, request: _Request) -> str:
     """Which batch of this load has read the object, if it leaves the bookmark where it is; empty if none has."""
+    if request.mode is not Mode.NO_ADVANCE or request.since is None:
+        return ""
     paused = request.bookmark.paused.get(obj.uri)
-    if request.mode is not Mode.NO_ADVANCE or request.since is None or paused is None:
+    if paused is None:
         return ""
     if paused.object.identity != obj.identity or paused.bookmark_version <= request.since:
         return ""

@@ -124,9 +124,19 @@ def read_column(table: pa.Table, name: str) -> list[Any]:
     return table.column(name).to_pylist()
 
 
+def read_repeated(table: pa.Table, name: str) -> list[Any]:
+    """As `read_column`, for a column of few values: each is made once."""
+    encoded = table.column(name).combine_chunks().dictionary_encode()
+    values = [*encoded.dictionary.to_pylist(), None]
+    return [values[-1 if place is None else place] for place in encoded.indices.to_pylist()]
+
+
 def read_times(table: pa.Table, name: str) -> list[datetime]:
-    micros: list[Any] = table.column(name).cast(pa.int64()).to_pylist()
-    return [_EPOCH + timedelta(microseconds=value) for value in micros]
+    encoded = table.column(name).cast(pa.int64()).combine_chunks().dictionary_encode()
+    distinct: list[Any] = encoded.dictionary.to_pylist()
+    places: list[Any] = encoded.indices.to_pylist()
+    moments = [_EPOCH + timedelta(microseconds=value) for value in distinct]
+    return [moments[place] for place in places]
 
 
 def moment_text(moment: datetime | None) -> str | None:

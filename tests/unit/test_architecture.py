@@ -20,6 +20,7 @@ LAYERS = (
         "process",
         "settings",
         "scratch",
+        "uncollected",
         "engines",
         "storage",
         "iceberg",
