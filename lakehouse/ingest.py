@@ -85,7 +85,7 @@ def plan_load(declaration: Declaration, request: LoadRequest, services: Services
     now = services.now()
     with ThreadPoolExecutor(1, thread_name_prefix="position") as beside:
         found = beside.submit(find_position, declaration, services)
-        listing = _discover(declaration, request, services)
+        listing = _discover(_landing(declaration, services), declaration, request)
         position = found.result()
     versions = _versions(declaration, request, position, services)
     plan = _plan(declaration, request, position, listing, now=now, since=None, versions=versions)
@@ -171,7 +171,7 @@ class _Load:
         with self._watch.step("plan"):
             self._services.progress(Progress("discover", 0, 0, 0))
             now = self._services.now()
-            return _discover(self._declaration, self._request, self._services), now
+            return _discover(self._landing, self._declaration, self._request), now
 
     def _run_batch(self, plan: Plan, position: Position, now: datetime) -> BatchResult:
         task = BatchTask(
@@ -247,9 +247,9 @@ class _Load:
             write_record(self._services.state, root, record)
 
 
-def _discover(declaration: Declaration, request: LoadRequest, services: Services) -> Sequence[LandingObject]:
+def _discover(landing: Storage, declaration: Declaration, request: LoadRequest) -> Sequence[LandingObject]:
     with uncollected():
-        return discover(_landing(declaration, services), declaration.source, request.window)
+        return discover(landing, declaration.source, request.window)
 
 
 def _plan(

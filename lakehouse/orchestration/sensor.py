@@ -9,14 +9,14 @@ No `from __future__ import annotations` here: Dagster reads the annotations of t
 import hashlib
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from lakehouse import naming
 from lakehouse.orchestration.asset import namespace_name
-from lakehouse.orchestration.cursor import Asked, Fate, RunFate, next_request, read_cursor, write_cursor
+from lakehouse.orchestration.cursor import Asked, Fate, RunFate, next_listing, next_request, read_cursor, write_cursor
 from lakehouse.orchestration.library import Library, silent
 from lakehouse.orchestration.names import REFUSED, RUN_KEY, SENSOR, asset_key, run_tags
 from lakehouse.orchestration.partitions import known_dates
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from lakehouse.model import Plan
 
 SECONDS_BETWEEN_TICKS = 30
+KEYS_PER_LISTING = 1000
+LISTING_WAIT = timedelta(seconds=3)
+"""For each thousand listed objects, the time until they are listed again: no more than 28,800 LIST calls a day."""
 MOST_REQUESTS = 200
 """Runs asked for in one tick; Dagster submits them one by one. The next tick goes on."""
 
@@ -49,6 +52,10 @@ def build_sensor(
 
         services = library.open(declaration, silent)
         now = services.now()
+        if (due := next_listing(context.cursor)) is not None and now < due:
+            return dg.SensorResult(
+                skip_reason=f"the source is large: it is listed again at {due}", cursor=context.cursor
+            )
         plan = library.plan(declaration, LoadRequest(), services)
         if plan.held:
             return dg.SensorResult(skip_reason=f"{declaration.table} is {plan.held}", cursor=context.cursor)
@@ -66,7 +73,10 @@ def build_sensor(
                 wanted[key] = request
         for line in _notes(plan, declaration, marks, wanted):
             context.log.info(line)
-        return _result(declaration, asked, wanted, unseen=len(marks))
+        due = now + LISTING_WAIT * (len(plan.decisions) // KEYS_PER_LISTING)
+        spare = due - now > timedelta(seconds=SECONDS_BETWEEN_TICKS) and len(wanted) < MOST_REQUESTS
+        pause = due if spare else None
+        return _result(declaration, asked, wanted, unseen=len(marks), pause=pause)
 
     return landing
 
@@ -76,7 +86,10 @@ def _marks(plan: "Plan", declaration: "Declaration", now: datetime) -> dict[str,
     them, and the declaration."""
     planned = planned_dates(plan, declaration)
     known = {day.isoformat() for day in known_dates(declaration, as_dates(planned), now=now)} | {UNDATED}
-    prints = fingerprints([d.object for d in plan.decisions], source=declaration.source, now=now)
+    if not planned:
+        return {}
+    here = [d.object for d in plan.decisions if d.landing_date is None or d.landing_date.isoformat() in planned]
+    prints = fingerprints(here, source=declaration.source, now=now)
     rules = declaration.gates.model_dump_json() + declaration.hash
     rulings: dict[str, list[str]] = {}
     for item in plan.decisions:
@@ -119,9 +132,14 @@ def _notes(
 
 
 def _result(
-    declaration: "Declaration", asked: Mapping[str, Asked], wanted: Mapping[str, Asked], *, unseen: int
+    declaration: "Declaration",
+    asked: Mapping[str, Asked],
+    wanted: Mapping[str, Asked],
+    *,
+    unseen: int,
+    pause: datetime | None,
 ) -> dg.SensorResult:
-    cursor = write_cursor({**asked, **wanted})
+    cursor = write_cursor({**asked, **wanted}, next_listing=pause)
     if not wanted:
         text = f"{unseen} dates with unseen objects were asked for before" if unseen else "no unseen objects"
         return dg.SensorResult(skip_reason=text, cursor=cursor)
