@@ -11,6 +11,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -232,7 +233,7 @@ def _by_key(listing: Sequence[LandingObject]) -> list[LandingObject]:
 
 def _classify(obj: LandingObject, placement: Placement, request: _Request) -> ObjectDecision:
     day = placement.landing_date
-    ruling = ruling_of(request.bookmark, obj)
+    ruling = ruling_of(request.bookmark, obj) if request.bookmark.rulings else None
     ruled_at = ruling.bookmark_version if ruling else None
     if placement.ignored and not (placement.ignored == EMPTY and _was_read(obj, request)):
         return ObjectDecision(obj, day, Decision.IGNORED, placement.ignored)
@@ -247,7 +248,7 @@ def _classify(obj: LandingObject, placement: Placement, request: _Request) -> Ob
 
 def _decide(obj: LandingObject, ruling: SeenObject | None, request: _Request) -> tuple[Decision, str]:
     """What becomes of an object that may be read: what this load has done, an operator has decided, or is known."""
-    if read := _read_without_advancing(obj, request):
+    if request.mode is Mode.NO_ADVANCE and (read := _read_without_advancing(obj, request)):
         return Decision.CONSUMED, read
     if ruling is not None and ruling.decision is Decision.SKIPPED:
         return ruling.decision, ruling.reason
@@ -289,24 +290,28 @@ def _compare(obj: LandingObject, request: _Request) -> tuple[Decision, str]:
     known = request.known.get(obj.uri)
     if known is None:
         return Decision.PLANNED, "new object"
-    if known.object.identity != obj.identity:
+    if known.object.etag != obj.etag or known.object.version_id != obj.version_id:
         return Decision.PLANNED, f"new version of a {known.decision.value} object: etag={known.object.etag} before"
     again = request.mode is Mode.FULL and (request.since is None or known.bookmark_version <= request.since)
     if again:
         return Decision.PLANNED, f"full mode: {known.decision.value} at bookmark_version={known.bookmark_version}"
     if known.decision is Decision.CONSUMED:
-        return Decision.CONSUMED, f"batch_id={known.batch_id} bookmark_version={known.bookmark_version}"
+        return Decision.CONSUMED, _read_by(known.batch_id, known.bookmark_version)
     if known.declaration != request.declaration.hash:
         return Decision.PLANNED, f"quarantined under an older declaration: {known.reason}"
     return Decision.QUARANTINED, known.reason
 
 
+@lru_cache(maxsize=4096)
+def _read_by(batch_id: str, bookmark_version: int) -> str:
+    """One text for all objects of a batch."""
+    return f"batch_id={batch_id} bookmark_version={bookmark_version}"
+
+
 def _read_without_advancing(obj: LandingObject, request: _Request) -> str:
     """Which batch of this load has read the object, if it leaves the bookmark where it is; empty if none has."""
-    if request.mode is not Mode.NO_ADVANCE or request.since is None:
-        return ""
     paused = request.bookmark.paused.get(obj.uri)
-    if paused is None:
+    if request.since is None or paused is None:
         return ""
     if paused.object.identity != obj.identity or paused.bookmark_version <= request.since:
         return ""
@@ -362,12 +367,8 @@ def _batches(
 
 def _warnings(dates: DatePlan, request: _Request) -> tuple[str, ...]:
     warnings = []
-    older = sum(
-        item.decision is Decision.CONSUMED
-        and (known := request.known.get(item.object.uri)) is not None
-        and known.declaration != request.declaration.hash
-        for item in dates.decisions
-    )
+    others = {uri for uri, known in request.known.items() if known.declaration != request.declaration.hash}
+    older = sum(item.decision is Decision.CONSUMED and item.object.uri in others for item in dates.decisions if others)
     if older:
         objects = "1 object was" if older == 1 else f"{older} objects were"
         warnings.append(f"{objects} loaded under an older declaration, use mode full")
