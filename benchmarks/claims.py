@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from benchmarks.counting import ALLOWED
+from benchmarks.discovery.sizes import LARGE, LISTING, PLAN, TICK
 from benchmarks.peers import DUCKDB, PYICEBERG, SPARK_READ
 from benchmarks.reading.sides import BOTO3, LANDED, LOCAL, OBSTORE, SNIFFED, TEXTS, TYPES, memory_of
 from benchmarks.result import OURS, Result
@@ -75,6 +76,7 @@ def claims(result: Result, others: Mapping[str, Result]) -> tuple[Claim, ...]:
         "read-csv": _read_csv,
         "small-files": _small_files,
         "big-csv": _big_csv,
+        "discovery": _discovery,
     }[result.workload](result)
 
 
@@ -157,6 +159,19 @@ def _big_csv(result: Result) -> tuple[Claim, ...]:
     must = parse_bytes(memory) / _GIB + 1
     what = f"peak resident memory with LAKEHOUSE_MEMORY={memory}"
     return (Claim(result.workload, what, rss, "GiB", must, binding=_large(result)),)
+
+
+def _discovery(result: Result) -> tuple[Claim, ...]:
+    large, listing = (max(run.rss_bytes for run in result.runs[part]) / _GIB for part in (LARGE, LISTING))
+    cursor = max(run.checked["cursor bytes"] for run in result.runs[TICK])
+    bound = _large(result)
+    return (
+        Claim(result.workload, f"{PLAN} / {LISTING}", result.ratio(PLAN, LISTING), "×", 1.5, 1.25, binding=bound),
+        Claim(result.workload, LARGE, result.seconds(LARGE), "s", 3.0, 2.0, binding=bound),
+        Claim(result.workload, f"{LARGE}: memory beyond the listing", large - listing, "GiB", 1.0, 0.3, binding=bound),
+        Claim(result.workload, TICK, result.seconds(TICK), "s", 2.0, 1.5, binding=bound),
+        Claim(result.workload, "the sensor's cursor", cursor, "bytes", 50_000),
+    )
 
 
 def _large(result: Result) -> bool:

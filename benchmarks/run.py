@@ -20,6 +20,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.claims import Claim, claims
+from benchmarks.discovery.measure import measure_discovery
 from benchmarks.machine import facts
 from benchmarks.measure import Job, Measured, Repeats, jobs, measure_target, result_of
 from benchmarks.peers import KINDS, Environment, PeerMissing, environment
@@ -27,7 +28,7 @@ from benchmarks.reading.measure import measure_reading
 from benchmarks.report import show, show_claims, write
 from benchmarks.result import Result
 from benchmarks.scenario import PartFailed, Stage, running_stack
-from benchmarks.workload import FULL_ROWS, MERGING, READING, TENTH_ROWS, WORKLOADS, Case, Target, needed
+from benchmarks.workload import FINDING, FULL_ROWS, MERGING, READING, TENTH_ROWS, WORKLOADS, Case, Target, needed
 
 RESULTS = Path(__file__).parent / "results"
 _WIDTH = 120  # of output that goes to a file
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     found = claims(result, results)
                     told += found
                     _tell(console, result, found, folder=options.results, record=options.record)
-        for name in [name for name in workloads if name in READING]:
+        for name in [name for name in workloads if name in (*READING, *FINDING)]:
             try:
                 results[name] = _measure_reading(Path(folder), name, rows, repeats, console)
             except PartFailed as error:
@@ -96,12 +97,13 @@ def _measure(
 
 
 def _measure_reading(folder: Path, name: str, rows: int, repeats: Repeats, console: Console) -> Result:
-    """Measure a workload of READING, on a stack of its own as well."""
+    """Measure a workload of READING or FINDING, on a stack of its own as well."""
     own = folder / name
     try:
         with console.status(name) as status, running_stack(own) as env:
             say = status.update if console.is_terminal else partial(console.print, highlight=False)
-            return measure_reading(name, rows, own, env, repeats=repeats, say=say)
+            measure = measure_discovery if name in FINDING else measure_reading
+            return measure(name, rows, own, env, repeats=repeats, say=say)
     finally:
         shutil.rmtree(own, ignore_errors=True)
 

@@ -54,7 +54,8 @@ MERGING = (
     "growth-random",
 )
 READING = ("read-csv", "small-files", "big-csv")
-WORKLOADS = (*MERGING, *READING)
+FINDING = ("discovery",)
+WORKLOADS = (*MERGING, *READING, *FINDING)
 
 
 @dataclass(frozen=True, slots=True)

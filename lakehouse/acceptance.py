@@ -111,7 +111,7 @@ def _read_before(bookmark: Bookmark, uri: str) -> str | None:
     seen = bookmark.seen or bookmark.paused
     if any(name.startswith(uri) for name in seen):
         return None
-    return min(seen).rpartition("/")[0] + "/"
+    return next(iter(seen)).rpartition("/")[0] + "/"
 
 
 def _accepted(declaration: Declaration, position: Position, question: Question, services: Services) -> bool:

@@ -6,10 +6,12 @@ of history sees all of it late; it is told beside it, as the wait of what arrive
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
+from heapq import nsmallest
 from math import ceil
 
 from lakehouse.model import LandingObject, SeenObject
@@ -46,6 +48,7 @@ class Arrivals:
 
 LATEST = 10
 """Objects that are named because they came latest."""
+_SORTED_AT_ONCE = 10_000
 
 
 def late_days(item: LandingObject, landing_date: date, zone: tzinfo) -> int:
@@ -59,39 +62,55 @@ def arrival(item: LandingObject, landing_date: date, *, zone: tzinfo, first_seen
 
 
 def arrivals_of(
-    seen: Mapping[str, SeenObject], unseen: Iterable[tuple[LandingObject, date]], *, zone: tzinfo
-) -> list[Arrival]:
-    """Of the newest versions that batches have read, and of listed objects that none has."""
-    known = [
-        arrival(s.object, s.landing_date, zone=zone, first_seen=s.first_seen)
-        for s in seen.values()
-        if s.landing_date is not None
-    ]
-    return [*known, *(arrival(item, day, zone=zone, first_seen=None) for item, day in unseen)]
+    seen: Iterable[SeenObject], unseen: Iterable[tuple[LandingObject, date]], *, zone: tzinfo
+) -> Iterator[Arrival]:
+    """Of the newest versions that batches have read, and of listed objects that none has, one after the other."""
+    for known in seen:
+        if known.landing_date is not None:
+            yield arrival(known.object, known.landing_date, zone=zone, first_seen=known.first_seen)
+    for item, day in unseen:
+        yield arrival(item, day, zone=zone, first_seen=None)
 
 
-def distribution(found: Sequence[Arrival], *, window: int, miss_rate: float) -> Arrivals:
+def distribution(found: Iterable[Arrival], *, window: int, miss_rate: float) -> Arrivals:
     """The distribution of these arrivals. `miss_rate` is a part of the objects, 0 to 1."""
-    days = dict(sorted(Counter(one.late_days for one in found).items()))
-    latest = sorted(found, key=lambda one: (-one.late_days, one.uri))
+    counts: Counter[int] = Counter()
+    waits = array("d")
+    latest: list[Arrival] = []
+    for one in found:
+        counts[one.late_days] += 1
+        if one.wait is not None:
+            waits.append(one.wait)
+        if one.late_days > 0:
+            latest.append(one)
+        if len(latest) > _SORTED_AT_ONCE:
+            latest = _latest(latest)
+    days = dict(sorted(counts.items()))
     return Arrivals(
-        objects=len(found),
+        objects=counts.total(),
         days=days,
         window=window,
-        missed=sum(one.late_days > window for one in found),
+        missed=sum(there for late, there in days.items() if late > window),
         miss_rate=miss_rate,
-        advised=_advised(latest, miss_rate),
-        waits=_percentiles(sorted(one.wait for one in found if one.wait is not None)),
-        latest=tuple(one for one in latest[:LATEST] if one.late_days > 0),
+        advised=_advised(days, miss_rate),
+        waits=_percentiles(array("d", sorted(waits))),
+        latest=tuple(_latest(latest)),
     )
 
 
-def _advised(latest: Sequence[Arrival], miss_rate: float) -> int | None:
-    """`latest` is in descending order: the first one that must not be missed says how long the window is."""
-    if not latest:
-        return None
-    may_be_missed = min(int(miss_rate * len(latest)), len(latest) - 1)
-    return max(0, latest[may_be_missed].late_days)
+def _latest(found: Iterable[Arrival]) -> list[Arrival]:
+    return nsmallest(LATEST, found, key=lambda one: (-one.late_days, one.uri))
+
+
+def _advised(days: Mapping[int, int], miss_rate: float) -> int | None:
+    """From the latest on, the first arrival that must not be missed says how long the window is."""
+    objects = sum(days.values())
+    left = min(int(miss_rate * objects), objects - 1)
+    for late in sorted(days, reverse=True):
+        if left < days[late]:
+            return max(0, late)
+        left -= days[late]
+    return None
 
 
 def _percentiles(ordered: Sequence[float]) -> dict[str, float]:

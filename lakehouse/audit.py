@@ -7,7 +7,7 @@ behind or gone.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from itertools import chain, islice
@@ -177,19 +177,18 @@ def rejected_rows(declaration: Declaration, services: Services, *, batch_id: str
     for manifest in _manifests(position, services):
         if batch_id in (None, manifest.batch_id):
             found = _rows(services, manifest.batch_id, State.COMMITTED.value, manifest.rejects)
-            rows += [row for row in found if batch_id or _read_last(position.bookmark, row.uri, manifest)]
+            last = _read_last(position.bookmark, {row.uri for row in found}, manifest) if not batch_id else ()
+            rows += [row for row in found if batch_id or row.uri in last]
     return rows
 
 
 def objects_with_rejects(position: Position, services: Services, *, batch_id: str | None = None) -> tuple[str, ...]:
     """The objects whose rejects stand, by uri; with `batch_id` those that this batch was the last to read."""
-    found = {
-        item.object.uri
-        for manifest in _manifests(position, services)
-        if batch_id in (None, manifest.batch_id)
-        for item in manifest.objects
-        if item.rows.rejected and _read_last(position.bookmark, item.object.uri, manifest)
-    }
+    found: set[str] = set()
+    for manifest in _manifests(position, services):
+        if batch_id in (None, manifest.batch_id):
+            rejected = [item.object.uri for item in manifest.objects if item.rows.rejected]
+            found |= _read_last(position.bookmark, rejected, manifest)
     return tuple(sorted(found))
 
 
@@ -212,10 +211,10 @@ def published_version(position: Position, services: Services, batch_id: str) -> 
     return next(found, None)
 
 
-def _read_last(bookmark: Bookmark, uri: str, manifest: Manifest) -> bool:
-    """Whether the manifest's batch is the last one that has read the object."""
-    seen = bookmark.seen.get(uri)
-    return seen is not None and seen.bookmark_version == manifest.bookmark_version
+def _read_last(bookmark: Bookmark, uris: Collection[str], manifest: Manifest) -> set[str]:
+    """Those of these objects that the manifest's batch was the last one to read."""
+    known = bookmark.seen.lookup(uris)
+    return {uri for uri, seen in known.items() if seen.bookmark_version == manifest.bookmark_version}
 
 
 def _manifests(position: Position, services: Services) -> Iterator[Manifest]:

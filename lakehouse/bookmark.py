@@ -7,9 +7,9 @@ anything: manifests, references and times come in as values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 
 from lakehouse.errors import DataError, LakehouseError, NotAvailable
 from lakehouse.model import (
@@ -21,11 +21,16 @@ from lakehouse.model import (
     Manifest,
     ObjectOutcome,
     Reference,
+    Seen,
     SeenObject,
+    SeenStore,
 )
 
 CHECKPOINT_EVERY = 100
 """A manifest of every so many versions carries the full set of seen objects."""
+MOST_CHANGED = 20_000
+"""So does one before whose batch more objects than these have changed since the last checkpoint: whoever reads the
+bookmark holds them in memory."""
 
 LOAD = "load"
 """`Manifest.kind` of a batch that read objects; every other kind is an operator's action."""
@@ -47,9 +52,14 @@ RULINGS = {
 """What each kind of operator's decision about objects makes of them."""
 
 
-def needs_checkpoint(version: int) -> bool:
-    """Whether the manifest of this version must carry a checkpoint."""
-    return version % CHECKPOINT_EVERY == 0
+def needs_checkpoint(version: int, *, changed: int = 0) -> bool:
+    """Whether the manifest of this version must carry a checkpoint; `changed` is what `changed_since` says."""
+    return version % CHECKPOINT_EVERY == 0 or changed > MOST_CHANGED
+
+
+def changed_since(bookmark: Bookmark) -> int:
+    """How many objects the manifests after the last checkpoint have changed."""
+    return len(bookmark.seen.changes) + len(bookmark.paused.changes)
 
 
 def next_chain(bookmark: Bookmark) -> tuple[ChainLink, ...]:
@@ -87,13 +97,13 @@ def fold(bookmark: Bookmark, manifests: Iterable[tuple[Manifest, Reference]]) ->
         version=version,
         head=head,
         chain=chain,
-        seen=known.seen,
+        seen=Seen(known.seen, bookmark.seen.store),
         graves=graves,
         settled_date=settled,
         held=held,
         accepted=accepted,
         rulings=known.rulings,
-        paused=known.paused,
+        paused=Seen(known.paused, bookmark.paused.store),
         source_uri=source_uri,
     )
 
@@ -108,7 +118,12 @@ def checkpoint_after(bookmark: Bookmark, manifest: Manifest) -> Checkpoint:
     """What the checkpoint of this manifest must hold: all that is seen and ruled once it is published."""
     known = _Known.of(bookmark)
     known.apply(manifest)
-    return Checkpoint(known.seen, known.rulings, known.paused)
+    return Checkpoint(Seen(known.seen, bookmark.seen.store), known.rulings, Seen(known.paused, bookmark.paused.store))
+
+
+def narrowed(bookmark: Bookmark, uris: Collection[str]) -> Bookmark:
+    """The bookmark as far as it knows these objects: all that they touch of it is read at once."""
+    return replace(bookmark, seen=Seen(bookmark.seen.lookup(uris)), paused=Seen(bookmark.paused.lookup(uris)))
 
 
 def ruling_of(bookmark: Bookmark, item: LandingObject) -> SeenObject | None:
@@ -117,14 +132,19 @@ def ruling_of(bookmark: Bookmark, item: LandingObject) -> SeenObject | None:
     return ruling if ruling is not None and ruling.object.identity == item.identity else None
 
 
-def last_readings(bookmark: Bookmark) -> dict[str, SeenObject]:
-    """The last reading of every key, by uri, whether the bookmark counts it as seen or not: rows of it may be in the
-    table."""
-    found = dict(bookmark.paused)
-    for uri, item in bookmark.seen.items():
-        paused = found.get(uri)
+def were_read(bookmark: Bookmark, uris: Collection[str]) -> set[str]:
+    """Those of these keys that were read, whether the bookmark counts them as seen or not."""
+    return {*bookmark.seen.lookup(uris), *bookmark.paused.lookup(uris)}
+
+
+def last_readings(bookmark: Bookmark, days: Collection[date | None]) -> dict[str, SeenObject]:
+    """The last reading of every key of these landing dates, by uri, whether the bookmark counts it as seen or not: rows
+    of it may be in the table."""
+    found = {item.object.uri: item for item in bookmark.paused.of_dates(days)}
+    for item in bookmark.seen.of_dates(days):
+        paused = found.get(item.object.uri)
         if paused is None or paused.bookmark_version <= item.bookmark_version:
-            found[uri] = item
+            found[item.object.uri] = item
     return found
 
 
@@ -136,15 +156,18 @@ def first_seen(bookmark: Bookmark, item: LandingObject, *, now: datetime) -> dat
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of keys, by uri, while manifests are applied."""
+    """What is known of keys, by uri, while manifests are applied: of what was seen and paused, what has changed."""
 
-    seen: dict[str, SeenObject]
+    seen: dict[str, SeenObject | None]
     rulings: dict[str, SeenObject]
-    paused: dict[str, SeenObject]
+    paused: dict[str, SeenObject | None]
+    was_paused: SeenStore
 
     @classmethod
     def of(cls, bookmark: Bookmark) -> _Known:
-        return cls(dict(bookmark.seen), dict(bookmark.rulings), dict(bookmark.paused))
+        return cls(
+            dict(bookmark.seen.changes), dict(bookmark.rulings), dict(bookmark.paused.changes), bookmark.paused.store
+        )
 
     def apply(self, manifest: Manifest) -> None:
         """Change it as the manifest says. A batch that does not advance (G4) leaves what is seen as it is.
@@ -176,6 +199,8 @@ class _Known:
         self.seen.update(changes)
         for uri in changes:
             self.paused.pop(uri, None)
+            if self.was_paused.may_hold(uri):
+                self.paused[uri] = None
             if uri in self.rulings and self.rulings[uri].decision is not Decision.SKIPPED:
                 del self.rulings[uri]
 

@@ -34,7 +34,7 @@ def reset_bookmark(
     """
 
     def move(position: Position, _: Source) -> Move:
-        after = seen_nothing(position.bookmark, whole_dates=reads_whole_dates(declaration))
+        after = seen_nothing(position.bookmark)
         nothing = "" if position.bookmark.seen else "nothing is seen: a load reads everything as it is"
         return Move(RESET, after, nothing)
 
@@ -52,7 +52,7 @@ def rewind_bookmark(
     def move(position: Position, _: Source) -> Move:
         version, head = named_version(declaration, services, position.target.bookmark, named)
         then = load_bookmark(services.state, head)
-        after = seen_as(position.bookmark, then, whole_dates=reads_whole_dates(declaration))
+        after = seen_as(position.bookmark, then)
         same = (after.seen, after.rulings) == (position.bookmark.seen, position.bookmark.rulings)
         nothing = f"nothing more is seen than after version {version}" if same else ""
         return Move(REWIND, after, nothing, to_version=version)

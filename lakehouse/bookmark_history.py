@@ -12,7 +12,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 from lakehouse.errors import UsageError
-from lakehouse.model import Bookmark, Decision, Manifest, Reference, SeenObject
+from lakehouse.model import Decision, Manifest, Reference, SeenObject, Tallies, Tally
 from lakehouse.position import find_position
 from lakehouse.services import Services
 from lakehouse.state import load_bookmark, walk
@@ -87,7 +87,10 @@ def standing_at(declaration: Declaration, services: Services, *, at: datetime | 
     versions = walk(services.state, position.target.bookmark)
     manifest, head = next((pair for pair in versions if at is None or pair[0].written_at <= at), (None, None))
     bookmark = position.bookmark if at is None else load_bookmark(services.state, head)
-    seen = Counter(item.decision for item in bookmark.seen.values())
+    tallies = bookmark.seen.tallies()
+    seen: Counter[Decision] = Counter()
+    for (_, decision), tally in tallies.items():
+        seen[decision] += tally.objects
     return Standing(
         table=declaration.table,
         context=declaration.context,
@@ -97,7 +100,7 @@ def standing_at(declaration: Declaration, services: Services, *, at: datetime | 
         manifest_sha256=head.sha256 if head else "",
         consumed=seen[Decision.CONSUMED],
         quarantined=seen[Decision.QUARANTINED],
-        dates=_dates(bookmark),
+        dates=_dates(tallies),
     )
 
 
@@ -115,9 +118,7 @@ def differences(declaration: Declaration, services: Services, before: str, after
     position = find_position(declaration, services)
     heads = (named_version(declaration, services, position.target.bookmark, named)[1] for named in (before, after))
     first, second = (load_bookmark(services.state, head) for head in heads)
-    uris = sorted(first.seen.keys() | second.seen.keys())
-    found = (_difference(uri, first.seen.get(uri), second.seen.get(uri)) for uri in uris)
-    return tuple(one for one in found if one is not None)
+    return tuple(_difference(*found) for found in first.seen.differences(second.seen))
 
 
 def named_version(
@@ -138,9 +139,7 @@ def named_version(
     )
 
 
-def _difference(uri: str, before: SeenObject | None, after: SeenObject | None) -> Difference | None:
-    if before == after:
-        return None
+def _difference(uri: str, before: SeenObject | None, after: SeenObject | None) -> Difference:
     if before is None or after is None:
         how = "added" if before is None else "removed"
     else:
@@ -179,17 +178,21 @@ def _change(manifest: Manifest, reference: Reference) -> Change:
     )
 
 
-def _dates(bookmark: Bookmark) -> tuple[SeenDate, ...]:
+def _dates(tallies: Tallies) -> tuple[SeenDate, ...]:
     """Newest first, undated objects last."""
-    by_date: dict[date | None, list[SeenObject]] = {}
-    for item in bookmark.seen.values():
-        by_date.setdefault(item.landing_date, []).append(item)
+    by_date: dict[date | None, dict[Decision, Tally]] = {}
+    for (day, decision), tally in tallies.items():
+        by_date.setdefault(day, {})[decision] = tally
+
+    def count(here: dict[Decision, Tally], decision: Decision) -> int:
+        return here[decision].objects if decision in here else 0
+
     return tuple(
         SeenDate(
             landing_date=day,
-            consumed=sum(item.decision is Decision.CONSUMED for item in items),
-            quarantined=sum(item.decision is Decision.QUARANTINED for item in items),
-            newest=max(item.object.last_modified for item in items),
+            consumed=count(here, Decision.CONSUMED),
+            quarantined=count(here, Decision.QUARANTINED),
+            newest=max(tally.newest for tally in here.values()),
         )
-        for day, items in sorted(by_date.items(), key=lambda pair: pair[0] or date.min, reverse=True)
+        for day, here in sorted(by_date.items(), key=lambda pair: pair[0] or date.min, reverse=True)
     )

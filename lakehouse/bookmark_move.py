@@ -7,12 +7,12 @@ What operators have decided about objects stands, and so does a hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import date
 
 from lakehouse.bookmark import last_readings
-from lakehouse.model import Bookmark, Checkpoint, Decision, ObjectOutcome, SeenObject
+from lakehouse.model import Bookmark, Checkpoint, Decision, ObjectOutcome, Seen, SeenObject
 
 
 def known_of(bookmark: Bookmark) -> Checkpoint:
@@ -20,14 +20,18 @@ def known_of(bookmark: Bookmark) -> Checkpoint:
     return Checkpoint(bookmark.seen, bookmark.rulings, bookmark.paused)
 
 
-def seen_nothing(now: Bookmark, *, whole_dates: bool) -> Bookmark:
-    """The position reset: nothing is seen. `whole_dates`: the table's landing dates are read as a whole."""
-    return replace(now, seen={}, paused=_read_and_not_seen(now, {}, whole_dates=whole_dates))
+def seen_nothing(now: Bookmark) -> Bookmark:
+    """The position reset: nothing is seen."""
+    return replace(now, seen=Seen(), paused=_readings(now))
 
 
-def seen_as(now: Bookmark, then: Bookmark, *, whole_dates: bool) -> Bookmark:
-    """The position that has seen what `then` had, over a table that stays as it is."""
-    paused = _read_and_not_seen(now, then.seen, whole_dates=whole_dates)
+def seen_as(now: Bookmark, then: Bookmark) -> Bookmark:
+    """The position that has seen what `then` had, over a table that stays as it is.
+
+    What it does not tell of the readings of now stays known.
+    """
+    untold = _readings(now).differences(then.seen)
+    paused = Seen({uri: read for uri, read, _ in untold if read is not None})
     return replace(now, seen=then.seen, rulings=_rulings(now, then), paused=paused)
 
 
@@ -50,20 +54,23 @@ def marked(now: Bookmark, done: Iterable[ObjectOutcome], *, batch_id: str, versi
     versions would say that the date was read in pieces, or that the older one was left out. There, one that was read as
     it is stands as it was read, and what was read of an older version stays known: its rows are in the table.
     """
-    readings = last_readings(now) if whole_dates else {}
+    done = tuple(done)
+    readings = last_readings(now, {item.landing_date for item in done}) if whole_dates else {}
     latest = _latest(readings.values())
-    seen, rulings, paused = dict(now.seen), dict(now.rulings), dict(now.paused)
+    seen: dict[str, SeenObject] = {}
+    paused: dict[str, SeenObject | None] = {}
+    rulings = dict(now.rulings)
     for item in done:
         uri = item.object.uri
         read = readings.get(uri)
-        paused.pop(uri, None)
+        paused[uri] = None
         if uri in rulings and rulings[uri].decision is not Decision.SKIPPED:
             del rulings[uri]
         if read is not None and read.decision is not Decision.QUARANTINED:
             if read.object.identity == item.object.identity:
                 seen[uri] = replace(read, decision=Decision.CONSUMED)
                 continue
-            paused[uri] = replace(read, decision=Decision.DEFERRED)
+            paused[uri] = read
         seen[uri] = SeenObject(
             object=item.object,
             landing_date=item.landing_date,
@@ -74,19 +81,31 @@ def marked(now: Bookmark, done: Iterable[ObjectOutcome], *, batch_id: str, versi
             declaration="",
             first_seen=item.first_seen,
         )
-    return replace(now, seen=seen, rulings=rulings, paused=paused)
+    return replace(now, seen=now.seen.changed(seen), rulings=rulings, paused=now.paused.changed(paused))
 
 
-def _read_and_not_seen(now: Bookmark, seen: Mapping[str, SeenObject], *, whole_dates: bool) -> dict[str, SeenObject]:
-    """The readings that a bookmark of `seen` does not tell.
-
-    A quarantined object may have rows of an older version. A date that is read as a whole has none of it then.
-    """
-    return {
-        uri: replace(item, decision=Decision.DEFERRED)
-        for uri, item in last_readings(now).items()
-        if item != seen.get(uri) and not (whole_dates and item.decision is Decision.QUARANTINED)
+def _readings(now: Bookmark) -> Seen:
+    """The last reading of every key, seen or not; of the two sets the smaller one is in memory."""
+    if len(now.paused) <= len(now.seen):
+        newer = {
+            uri: read for uri, read, other in _beside(now.paused, now.seen) if read.bookmark_version > _version(other)
+        }
+        return now.seen.changed(newer) if newer else now.seen
+    newer = {
+        uri: read for uri, read, other in _beside(now.seen, now.paused) if read.bookmark_version >= _version(other)
     }
+    return now.paused.changed(newer) if newer else now.paused
+
+
+def _beside(small: Seen, large: Seen) -> Iterator[tuple[str, SeenObject, SeenObject | None]]:
+    """Every object of the one set, with what the other knows of it."""
+    items = dict(small.items())
+    known = large.lookup(items)
+    return ((uri, item, known.get(uri)) for uri, item in items.items())
+
+
+def _version(item: SeenObject | None) -> int:
+    return item.bookmark_version if item else 0
 
 
 def _rulings(now: Bookmark, then: Bookmark) -> dict[str, SeenObject]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 
-from lakehouse.model import Decision, Equation, ObjectDecision, Plan, SeenObject
+from lakehouse.model import Decision, Equation, ObjectDecision, Plan, Seen, SeenObject, Window
 
 COMPLETE = "complete: listed = consumed + ignored"
 """Objects that an operator skipped count as dealt with."""
@@ -28,7 +28,7 @@ class Completeness:
         return not self.left
 
 
-def completeness(plan: Plan, seen: Mapping[str, SeenObject]) -> Completeness:
+def completeness(plan: Plan, seen: Seen) -> Completeness:
     """Compare a plan of the dates of its window with what the bookmark has seen of them."""
     outside = tuple(d for d in plan.decisions if d.decision is Decision.OUTSIDE_WINDOW)
     inside = [d for d in plan.decisions if d.decision is not Decision.OUTSIDE_WINDOW]
@@ -38,11 +38,7 @@ def completeness(plan: Plan, seen: Mapping[str, SeenObject]) -> Completeness:
         listed[item.landing_date] = listed.get(item.landing_date, 0) + 1
         done[item.landing_date] = done.get(item.landing_date, 0) + (item.decision in DONE)
     uris = {d.object.uri for d in plan.decisions}
-    gone = [
-        item
-        for uri, item in sorted(seen.items())
-        if uri not in uris and (item.landing_date is None or plan.window.contains(item.landing_date))
-    ]
+    gone = [item for item in _of_window(seen, plan.window) if item.object.uri not in uris]
     return Completeness(
         equations=tuple(
             Equation(COMPLETE, listed[day], done[day], day) for day in sorted(listed, key=lambda day: day or date.min)
@@ -51,3 +47,11 @@ def completeness(plan: Plan, seen: Mapping[str, SeenObject]) -> Completeness:
         outside=outside,
         gone=tuple(gone),
     )
+
+
+def _of_window(seen: Seen, window: Window) -> Iterator[SeenObject]:
+    """What was seen of the window's dates, and what has none, in the order of the uris."""
+    if window.first is None or window.last is None:
+        return (s for s in seen.stream() if s.landing_date is None or window.contains(s.landing_date))
+    days = {window.first + timedelta(days=number) for number in range((window.last - window.first).days + 1)}
+    return seen.of_dates({None, *days})

@@ -46,6 +46,7 @@ from lakehouse.services import Progress, Services
 from lakehouse.storage import Storage, open_storage, split_uri
 from lakehouse.target import Target, foreign_since_bookmark
 from lakehouse.transform import check_sql
+from lakehouse.uncollected import uncollected
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -123,8 +124,10 @@ def plan_load(declaration: Declaration, request: LoadRequest, services: Services
     """The plan of one source that `ingest` would execute now. Writes nothing."""
     _check(declaration, request)
     now = services.now()
-    listing = discover(_landing(declaration, services), declaration.source, request.window)
-    position = find_position(declaration, services)
+    with ThreadPoolExecutor(1, thread_name_prefix="position") as beside:
+        found = beside.submit(find_position, declaration, services)
+        listing = _discover(_landing(declaration, services), declaration, request)
+        position = found.result()
     versions = _versions(declaration, request, position, services)
     question = None if request.accept_new else open_question(declaration, position, services)
     plan = _plan(declaration, request, position, listing, now=now, since=None, versions=versions, question=question)
@@ -227,7 +230,7 @@ class _Load:
         with self._watch.step("plan"):
             self._services.progress(Progress("discover", 0, 0, 0))
             now = self._services.now()
-            return discover(self._landing, self._declaration.source, self._request.window), now
+            return _discover(self._landing, self._declaration, self._request), now
 
     def _run_batch(self, plan: Plan, position: Position, now: datetime) -> BatchResult:
         task = BatchTask(
@@ -304,6 +307,11 @@ class _Load:
             write_record(self._services.state, root, record)
 
 
+def _discover(landing: Storage, declaration: Declaration, request: LoadRequest) -> Sequence[LandingObject]:
+    with uncollected():
+        return discover(landing, declaration.source, request.window)
+
+
 def _plan(
     declaration: Declaration,
     request: LoadRequest,
@@ -316,19 +324,20 @@ def _plan(
     failed: Collection[str] = (),
     question: Question | None = None,
 ) -> Plan:
-    plan = make_plan(
-        declaration=declaration,
-        bookmark=position.bookmark,
-        listing=listing,
-        mode=request.mode,
-        window=request.window,
-        table_uuid=position.target.uuid,
-        now=now,
-        since=since,
-        versions=versions,
-        failed=failed,
-        accept_missing=request.accept_missing,
-    )
+    with uncollected():
+        plan = make_plan(
+            declaration=declaration,
+            bookmark=position.bookmark,
+            listing=listing,
+            mode=request.mode,
+            window=request.window,
+            table_uuid=position.target.uuid,
+            now=now,
+            since=since,
+            versions=versions,
+            failed=failed,
+            accept_missing=request.accept_missing,
+        )
     if position.held is not None:
         plan = replace(plan, held=position.held.text)
     if question is None:

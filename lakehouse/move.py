@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
-from lakehouse.bookmark import first_seen, last_readings
+from lakehouse.bookmark import first_seen, narrowed, were_read
 from lakehouse.bookmark_move import marked
 from lakehouse.iceberg import LiveFiles
 from lakehouse.ledger import sync
@@ -161,6 +161,7 @@ def outcomes_of(
     items: Sequence[ObjectDecision], reason: str, bookmark: Bookmark, *, now: datetime
 ) -> tuple[ObjectOutcome, ...]:
     """Objects as consumed that no batch has read, for this reason."""
+    bookmark = narrowed(bookmark, [item.object.uri for item in items])
     return tuple(
         ObjectOutcome(
             item.object,
@@ -248,7 +249,7 @@ def _told(
         now=source.now,
     )
     planned = [item for item in plan.decisions if item.decision is Decision.PLANNED]
-    read = last_readings(position.bookmark)
+    read = were_read(position.bookmark, [item.object.uri for item in planned])
     again = [item for item in planned if item.object.uri in read]
     gone = _gone(after, plan)
     tag = position.target.tag
@@ -299,8 +300,11 @@ def objects_of(items: Iterable[tuple[LandingObject, date | None]]) -> Objects:
 def _gone(after: Bookmark, plan: Plan) -> tuple[str, ...]:
     """That objects whose rows are in the table cannot be read again."""
     listed = {item.object.uri for item in plan.decisions}
-    gone = sorted(uri for uri in after.paused if uri not in listed)
-    if not gone:
+    first, count = "", 0
+    for item in after.paused.stream():
+        if item.object.uri not in listed and item.decision is not Decision.QUARANTINED:
+            first, count = first or item.object.uri, count + 1
+    if not count:
         return ()
-    objects = "1 object was read and is" if len(gone) == 1 else f"{len(gone)} objects were read and are"
-    return (f"{objects} not listed any more: what the table has of them stays, the first: {gone[0]}",)
+    objects = "1 object was read and is" if count == 1 else f"{count} objects were read and are"
+    return (f"{objects} not listed any more: what the table has of them stays, the first: {first}",)

@@ -13,7 +13,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from lakehouse.bookmark import RELEASE, RELOAD, REPLAY, RULINGS, SKIP, first_seen
+from lakehouse.bookmark import RELEASE, RELOAD, REPLAY, RULINGS, SKIP, first_seen, narrowed
 from lakehouse.errors import UsageError
 from lakehouse.graves import remembered_since
 from lakehouse.landing import discover
@@ -243,10 +243,11 @@ def _standing(known: SeenObject) -> str:
 def near_names(uri: str, listing: Sequence[LandingObject], bookmark: Bookmark) -> str:
     """The names that are most like it: of its folder, else of its landing date or source."""
     folder = uri.rpartition("/")[0] + "/"
-    known = dict.fromkeys((*(item.uri for item in listing), *bookmark.seen, *bookmark.rulings))
+    around = bookmark.seen.around(uri, _MOST_SEARCHED)
+    known = dict.fromkeys((*(item.uri for item in listing), *around, *bookmark.rulings))
     searched = [name for name in known if name.startswith(folder)] or list(known)
     close = get_close_matches(uri, searched[:_MOST_SEARCHED], n=3)
-    return f"near is {', '.join(close)}" if close else f"{len(known)} other objects are known, none has a name like it"
+    return f"near is {', '.join(close)}" if close else "none that is known has a name like it"
 
 
 def forgotten_deletes(
@@ -254,6 +255,7 @@ def forgotten_deletes(
 ) -> tuple[str, ...]:
     """That objects are so old that deletes of their rows are not remembered any more."""
     since = remembered_since(declaration, now)
+    bookmark = narrowed(bookmark, [item.object.uri for item in items])
     old = [item for item in items if first_seen(bookmark, item.object, now=now) < since]
     if not declaration.hard_deletes or not old:
         return ()

@@ -18,7 +18,7 @@ from pyiceberg.manifest import DataFile
 
 from lakehouse import naming
 from lakehouse.batch.matching import create_target
-from lakehouse.bookmark import HOLD, UNHOLD, checkpoint_after, needs_checkpoint, next_chain
+from lakehouse.bookmark import HOLD, UNHOLD, changed_since, checkpoint_after, needs_checkpoint, next_chain
 from lakehouse.bookmark_move import known_of
 from lakehouse.catalog import load_table, translated
 from lakehouse.errors import Conflict, LakehouseError
@@ -282,7 +282,7 @@ def _write_manifest(
     known: Checkpoint | None = None
     if moved is not None:
         known = known_of(moved)
-    elif needs_checkpoint(manifest.bookmark_version):
+    elif needs_checkpoint(manifest.bookmark_version, changed=changed_since(bookmark)):
         known = checkpoint_after(bookmark, manifest)
     if known is not None:
         manifest = replace(manifest, checkpoint=write_checkpoint(services.state, known, folder=place))

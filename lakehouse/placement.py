@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lakehouse.declaration.file_glob import match_glob
@@ -38,7 +39,13 @@ def place(obj: LandingObject, *, source: Source, controls: frozenset[str]) -> Pl
     if not obj.uri.startswith(source.uri):
         return Placement(None, f"outside the source {source.uri}")
     day, rest = _locate(obj.uri, source=source)
-    return Placement(day, _ignored(obj, day, rest, source=source, controls=controls))
+    return _placement(day, _ignored(obj, day, rest, source=source, controls=controls))
+
+
+@lru_cache(maxsize=4096)
+def _placement(day: date | None, ignored: str) -> Placement:
+    """One value for all objects that have the same place."""
+    return Placement(day, ignored)
 
 
 def landing_date(uri: str, *, source: Source) -> date | None:
@@ -102,6 +109,8 @@ def _hidden(rest: str) -> str | None:
 
     The folders of the landing date are declared, and `_p=1` is a partition.
     """
+    if not rest.startswith(("_", ".")) and "/_" not in rest and "/." not in rest:
+        return None
     return next((part for part in rest.split("/") if part.startswith(("_", ".")) and "=" not in part), None)
 
 

@@ -6,11 +6,10 @@ time come in as values, so the dry run and the load are the same value.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from lakehouse.model import (
     Mode,
     ObjectDecision,
     Plan,
+    Seen,
     SeenObject,
     VersionRange,
     Window,
@@ -34,8 +34,6 @@ from lakehouse.placement import (
     Placement,
     control_templates,
     control_uris,
-    is_marker,
-    landing_date,
     place,
 )
 from lakehouse.ready import Readiness, readiness_of
@@ -47,10 +45,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is the same for every object of one plan."""
+    """What is the same for every object of one plan. `known` is what the bookmark has seen of them."""
 
     declaration: Declaration
     bookmark: Bookmark
+    known: Mapping[str, SeenObject]
     mode: Mode
     since: int | None
     window: Window
@@ -98,9 +97,11 @@ def make_plan(
             next=f"lakehouse load {declaration.table}",
         )
     placed = _placed(declaration, listing)
+    asked = _may_be_read(placed, declaration, window)
     request = _Request(
         declaration=declaration,
-        bookmark=bookmark,
+        bookmark=replace(bookmark, paused=Seen(bookmark.paused.lookup(asked))),
+        known=bookmark.seen.lookup(asked),
         mode=mode,
         since=since,
         window=window,
@@ -113,6 +114,7 @@ def make_plan(
         [_classify(obj, placement, request) for obj, placement in placed if obj.uri not in failed],
         declaration=declaration,
         bookmark=bookmark,
+        known=request.known,
         failed=failed,
         accept_missing=accept_missing,
     )
@@ -151,10 +153,20 @@ def decide_objects(
     """What an incremental load without a window decides about objects, each by itself, whatever the rest of its date
     does. Those that are not listed are left out; `listing` holds at least all objects of their dates."""
     placed = _placed(declaration, listing)
-    ready = readiness_of(placed, source=declaration.source, bookmark=bookmark)
-    accepted_at = accepted_versions(bookmark, declaration=declaration.hash)
-    request = _Request(declaration, bookmark, Mode.INCREMENTAL, None, Window(), None, now, ready, accepted_at)
     wanted = frozenset(uris)
+    ready = readiness_of(placed, source=declaration.source, bookmark=bookmark)
+    request = _Request(
+        declaration=declaration,
+        bookmark=replace(bookmark, paused=Seen(bookmark.paused.lookup(wanted))),
+        known=bookmark.seen.lookup(wanted),
+        mode=Mode.INCREMENTAL,
+        since=None,
+        window=Window(),
+        versions=None,
+        now=now,
+        ready=ready,
+        accepted_at=accepted_versions(bookmark, declaration=declaration.hash),
+    )
     return {obj.uri: _classify(obj, placement, request) for obj, placement in placed if obj.uri in wanted}
 
 
@@ -170,38 +182,25 @@ def batch_id_for(plan: Plan, objects: Sequence[ObjectDecision], *, table_uuid: s
     )
 
 
-def unseen_dates(plan: Plan) -> dict[date, int]:
-    """Landing dates with objects that no batch has read, planned or still deferred, and how many."""
-    counts: dict[date, int] = {}
-    for item in plan.decisions:
-        if item.landing_date is not None and item.decision in (Decision.PLANNED, Decision.DEFERRED):
-            counts[item.landing_date] = counts.get(item.landing_date, 0) + 1
-    return dict(sorted(counts.items()))
-
-
-def fingerprints(listing: Sequence[LandingObject], *, source: Source, now: datetime) -> dict[str, str]:
-    """16 hex digits per landing date (ISO, "" for an undated source) that change when its objects do.
-
-    An object counts once it has settled, so that a date whose objects were too young when it was asked for changes
-    again. Control files and empty objects count, since their arrival can unblock a load; folder markers and objects
-    without a date do not.
-    """
-    identities: dict[str, list[tuple[str, str, str]]] = {}
-    for obj in listing:
-        day = landing_date(obj.uri, source=source)
-        if is_marker(obj.uri) or (source.landing and day is None) or _settles_at(obj, source, now):
-            continue
-        identities.setdefault(day.isoformat() if day else "", []).append((obj.uri, obj.etag, obj.version_id or ""))
-    return {
-        day: hashlib.sha256(json.dumps(sorted(found)).encode()).hexdigest()[:16]
-        for day, found in sorted(identities.items())
-    }
-
-
 def _placed(declaration: Declaration, listing: Sequence[LandingObject]) -> list[tuple[LandingObject, Placement]]:
     source = declaration.source
     controls = control_uris(listing, source=source, templates=control_templates(declaration))
     return [(obj, place(obj, source=source, controls=controls)) for obj in _by_key(listing)]
+
+
+def _may_be_read(
+    placed: Sequence[tuple[LandingObject, Placement]], declaration: Declaration, window: Window
+) -> list[str]:
+    """The uris of which it matters what is known: those that the listing alone leaves out are not looked up."""
+    return [
+        obj.uri
+        for obj, placement in placed
+        if placement.ignored == EMPTY
+        or (
+            not placement.ignored
+            and ((day := placement.landing_date) is None or (day >= declaration.start_date and window.contains(day)))
+        )
+    ]
 
 
 def _by_key(listing: Sequence[LandingObject]) -> list[LandingObject]:
@@ -216,8 +215,10 @@ def _by_key(listing: Sequence[LandingObject]) -> list[LandingObject]:
 
 def _classify(obj: LandingObject, placement: Placement, request: _Request) -> ObjectDecision:
     day = placement.landing_date
-    ruling = ruling_of(request.bookmark, obj)
-    ruled_at = max(ruling.bookmark_version if ruling else 0, request.accepted_at.get(obj.identity, 0)) or None
+    ruling = ruling_of(request.bookmark, obj) if request.bookmark.rulings else None
+    ruled_at = ruling.bookmark_version if ruling else None
+    if request.accepted_at and (accepted_at := request.accepted_at.get(obj.identity)):
+        ruled_at = max(ruled_at or 0, accepted_at)
     if placement.ignored and not (placement.ignored == EMPTY and _was_read(obj, request)):
         return ObjectDecision(obj, day, Decision.IGNORED, placement.ignored)
     if day is not None and (outside := _outside(day, request)):
@@ -231,19 +232,19 @@ def _classify(obj: LandingObject, placement: Placement, request: _Request) -> Ob
 
 def _decide(obj: LandingObject, ruling: SeenObject | None, request: _Request) -> tuple[Decision, str]:
     """What becomes of an object that may be read: what this load has done, an operator has decided, or is known."""
-    if read := _read_without_advancing(obj, request):
+    if request.mode is Mode.NO_ADVANCE and (read := _read_without_advancing(obj, request)):
         return Decision.CONSUMED, read
     if ruling is not None and ruling.decision is Decision.SKIPPED:
         return ruling.decision, ruling.reason
     if request.versions is not None:
-        return _in_versions(obj, request.bookmark, request.versions)
+        return _in_versions(obj, request, request.versions)
     return (ruling.decision, ruling.reason) if ruling else _compare(obj, request)
 
 
 def _waits_for(obj: LandingObject, day: date | None, request: _Request) -> str:
     """Why an object that is to be read cannot be read yet; empty if it can."""
     source = request.declaration.source
-    if settles := _settles_at(obj, source, request.now):
+    if settles := settles_at(obj, source, request.now):
         return f"too young: settle_seconds={source.settle_seconds} until {settles.isoformat()}"
     return request.ready.why_not(obj, day)
 
@@ -251,7 +252,7 @@ def _waits_for(obj: LandingObject, day: date | None, request: _Request) -> str:
 def _was_read(obj: LandingObject, request: _Request) -> bool:
     """Whether a batch took rows from the object before it was emptied, or has refused it as it is now: then its rows
     are in the table, and an upload that was cut off must not look like a day without rows."""
-    known = request.bookmark.seen.get(obj.uri) or request.bookmark.paused.get(obj.uri)
+    known = request.known.get(obj.uri) or request.bookmark.paused.get(obj.uri)
     return known is not None and (known.decision is not Decision.QUARANTINED or known.object.identity == obj.identity)
 
 
@@ -270,50 +271,55 @@ def _outside(day: date, request: _Request) -> str:
 
 def _compare(obj: LandingObject, request: _Request) -> tuple[Decision, str]:
     """Compare with the latest version of the key that a batch has seen; its time decides nothing (D01, D02)."""
-    known = request.bookmark.seen.get(obj.uri)
+    known = request.known.get(obj.uri)
     if known is None:
         before = request.bookmark.paused.get(obj.uri)
         if before is None:
             return Decision.PLANNED, "new object"
         read = f"batch_id={before.batch_id} bookmark_version={before.bookmark_version}"
         return Decision.PLANNED, f"read before, and not seen by the bookmark: {read}"
-    if known.object.identity != obj.identity:
+    if known.object.etag != obj.etag or known.object.version_id != obj.version_id:
         return Decision.PLANNED, f"new version of a {known.decision.value} object: etag={known.object.etag} before"
     again = request.mode is Mode.FULL and (request.since is None or known.bookmark_version <= request.since)
     if again:
         return Decision.PLANNED, f"full mode: {known.decision.value} at bookmark_version={known.bookmark_version}"
     if known.decision is Decision.CONSUMED:
-        return Decision.CONSUMED, f"batch_id={known.batch_id} bookmark_version={known.bookmark_version}"
+        return Decision.CONSUMED, _read_by(known.batch_id, known.bookmark_version)
     if known.declaration != request.declaration.hash:
         return Decision.PLANNED, f"quarantined under an older declaration: {known.reason}"
     return Decision.QUARANTINED, known.reason
 
 
+@lru_cache(maxsize=4096)
+def _read_by(batch_id: str, bookmark_version: int) -> str:
+    """One text for all objects of a batch."""
+    return f"batch_id={batch_id} bookmark_version={bookmark_version}"
+
+
 def _read_without_advancing(obj: LandingObject, request: _Request) -> str:
     """Which batch of this load has read the object, if it leaves the bookmark where it is; empty if none has."""
     paused = request.bookmark.paused.get(obj.uri)
-    if request.mode is not Mode.NO_ADVANCE or request.since is None or paused is None:
+    if request.since is None or paused is None:
         return ""
     if paused.object.identity != obj.identity or paused.bookmark_version <= request.since:
         return ""
     return f"read by this load, which does not advance: batch_id={paused.batch_id}"
 
 
-def _in_versions(obj: LandingObject, bookmark: Bookmark, versions: VersionRange) -> tuple[Decision, str]:
+def _in_versions(obj: LandingObject, request: _Request, versions: VersionRange) -> tuple[Decision, str]:
     """Whether the object, as it is, was read by one of these versions (G5, G6), also if it does not count as seen."""
     asked = f"bookmark versions ({versions.first}, {versions.last}]"
-    found = (bookmark.seen.get(obj.uri), bookmark.paused.get(obj.uri))
-    known = next((item for item in found if item is not None and item.object.identity == obj.identity), None)
+    seen, paused = request.known.get(obj.uri), request.bookmark.paused.get(obj.uri)
+    known = next((item for item in (seen, paused) if item is not None and item.object.identity == obj.identity), None)
     if known is None:
         return Decision.OUTSIDE_WINDOW, f"outside {asked}: no version has read it as it is"
-    what = "read" if known.decision is Decision.DEFERRED else known.decision.value
-    where = f"{what} at bookmark_version={known.bookmark_version}"
+    where = f"{known.decision.value if known is seen else 'read'} at bookmark_version={known.bookmark_version}"
     if versions.contains(known.bookmark_version):
         return Decision.PLANNED, f"in {asked}: {where}"
     return Decision.OUTSIDE_WINDOW, f"outside {asked}: {where}"
 
 
-def _settles_at(obj: LandingObject, source: Source, now: datetime) -> datetime | None:
+def settles_at(obj: LandingObject, source: Source, now: datetime) -> datetime | None:
     """When a too young object may be read; None if it may be now.
 
     Without a declared age nothing waits, also not an object that a fast clock dated into the future.
@@ -351,12 +357,9 @@ def _batches(
 
 def _warnings(dates: DatePlan, request: _Request) -> tuple[str, ...]:
     warnings = []
-    older = sum(
-        item.decision is Decision.CONSUMED
-        and (known := request.bookmark.seen.get(item.object.uri)) is not None
-        and known.declaration not in ("", request.declaration.hash)
-        for item in dates.decisions
-    )
+    current = ("", request.declaration.hash)
+    others = {uri for uri, known in request.known.items() if known.declaration not in current}
+    older = sum(item.decision is Decision.CONSUMED and item.object.uri in others for item in dates.decisions if others)
     if older:
         objects = "1 object was" if older == 1 else f"{older} objects were"
         warnings.append(f"{objects} loaded under an older declaration, use mode full")

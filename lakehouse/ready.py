@@ -6,6 +6,7 @@ is seen in the listing alone.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -58,8 +59,9 @@ def readiness_of(placed: Sequence[tuple[LandingObject, Placement]], *, source: S
     if source.ready.objects is None:
         return Readiness(source, listed)
     days = {item.uri: placement.landing_date for item, placement in placed if not placement.ignored}
-    days |= {uri: item.landing_date for uri, item in last_readings(bookmark).items()}
-    arrived: dict[date | None, int] = {}
-    for day in days.values():
-        arrived[day] = arrived.get(day, 0) + 1
+    arrived = Counter(days.values())
+    short = {day for day, there in arrived.items() if there < source.ready.objects}
+    if short:
+        read = last_readings(bookmark, short)
+        arrived.update(item.landing_date for uri, item in read.items() if uri not in days)
     return Readiness(source, listed, arrived)

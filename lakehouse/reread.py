@@ -142,14 +142,14 @@ def _wanted(
     settled = bookmark.settled_date if declaration.write == "snapshot" else None
 
     def fits(item: SeenObject) -> bool:
-        dated = landing_date is None or item.landing_date == landing_date
         consumed = item.decision is Decision.CONSUMED and item.declaration == declaration.hash
         claims = item.bookmark_version >= first and (
             settled is None or item.landing_date is None or item.landing_date >= settled
         )
-        return dated and consumed and claims
+        return consumed and claims
 
-    seen = sorted(filter(fits, bookmark.seen.values()), key=lambda s: s.object.uri)
+    known = bookmark.seen.stream() if landing_date is None else bookmark.seen.of_dates([landing_date])
+    seen = [*filter(fits, known)]
     if declaration.write == "replace_partition":
         # what a date holds came in one batch; objects of older ones were left out with the operator's leave
         latest: dict[date | None, int] = {}
@@ -169,8 +169,9 @@ def _whole_batches(
     for manifest, _ in walk(services.state, position.bookmark.head):
         if manifest.bookmark_version not in versions:
             continue
-        read = [seen.get(o.object.uri) for o in manifest.objects if o.decision is Decision.CONSUMED]
-        whole = tuple(item for item in read if item and item.bookmark_version == manifest.bookmark_version)
+        read = [o.object.uri for o in manifest.objects if o.decision is Decision.CONSUMED]
+        known = seen.lookup(read)
+        whole = tuple(s for uri in read if (s := known.get(uri)) and s.bookmark_version == manifest.bookmark_version)
         if len(whole) == len(read):
             batches.append(whole)
     return batches

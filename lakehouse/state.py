@@ -6,14 +6,17 @@ and versions must follow each other without a gap. Never overwrites or deletes a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Protocol, TypeVar
 
 from lakehouse import naming
 from lakehouse.bookmark import REATTACH, chain_after, fold
+from lakehouse.checkpoint import CheckpointIndex, Part, decode_checkpoint, encode_index
 from lakehouse.errors import ConfigurationError, DataError
-from lakehouse.manifest import decode_checkpoint, decode_manifest, encode_checkpoint, encode_manifest
-from lakehouse.model import Bookmark, ChainLink, Checkpoint, Manifest, Reference
+from lakehouse.manifest import decode_manifest, encode_manifest
+from lakehouse.model import Bookmark, ChainLink, Checkpoint, Manifest, Reference, Seen, SeenObject
+from lakehouse.seen_parts import PART_OBJECTS, StoredParts, rewritten
 
 _Value = TypeVar("_Value")
 
@@ -45,9 +48,32 @@ def write_manifest(storage: StateStore, manifest: Manifest, *, folder: str) -> R
     return write_object(storage, folder + "manifest.parquet", encode_manifest(manifest))
 
 
-def write_checkpoint(storage: StateStore, checkpoint: Checkpoint, *, folder: str) -> Reference:
-    """Write the checkpoint beside the manifest that will refer to it. Raises as `write_object` does."""
-    return write_object(storage, folder + "checkpoint.parquet", encode_checkpoint(checkpoint))
+def write_checkpoint(
+    storage: StateStore, checkpoint: Checkpoint, *, folder: str, most: int = PART_OBJECTS
+) -> Reference:
+    """Write the checkpoint beside the manifest that will refer to it.
+
+    What `load_bookmark` read lies in parts already: those that nothing has changed are referred to where they are, and
+    only the others are written, a few in memory at once. `most` objects go into one part. Raises as `write_object` and
+    `read_blob` do.
+    """
+
+    def parts_of(kind: str, items: Mapping[str, SeenObject]) -> tuple[Part, ...]:
+        seen = Seen.of(items)
+        store = seen.store if isinstance(seen.store, StoredParts) else _stored(storage, ())
+        return rewritten(
+            store,
+            seen.changes,
+            lambda number, data: write_object(storage, f"{folder}{kind}-{number:05}.parquet", data),
+            most=most,
+        )
+
+    index = CheckpointIndex(
+        seen=parts_of("seen", checkpoint.seen),
+        rulings=parts_of("rulings", checkpoint.rulings),
+        paused=parts_of("paused", checkpoint.paused),
+    )
+    return write_object(storage, folder + "checkpoint.parquet", encode_index(index))
 
 
 def write_rejects(storage: StateStore, data: bytes, *, folder: str) -> Reference:
@@ -91,8 +117,8 @@ def read_blob(storage: StateStore, reference: Reference) -> bytes:
 def load_bookmark(storage: StateStore, head: Reference | None) -> Bookmark:
     """The bookmark that stands on the manifest `head`; version 0 if there is none.
 
-    Reads the head, then its chain in parallel, then one checkpoint. Raises DataError naming the object that is missing
-    or altered, or the version that is not there.
+    Reads the head, then its chain in parallel, then the index of one checkpoint; its parts are read when they are asked
+    for. Raises DataError naming the object that is missing or altered, or the version that is not there.
     """
     if head is None:
         return Bookmark()
@@ -107,22 +133,34 @@ def load_bookmark(storage: StateStore, head: Reference | None) -> Bookmark:
                 f"the chain of manifests ends without a checkpoint: head={head.uri} version={oldest.bookmark_version}"
             )
         return fold(Bookmark(), reversed(history))
-    data = storage.read(_key(storage, oldest.checkpoint))
-    checkpoint = _decoded(oldest.checkpoint, data, decode_checkpoint)
+    checkpoint = read_checkpoint(storage, oldest.checkpoint)
     start = Bookmark(
         version=oldest.bookmark_version,
         head=reference,
         chain=chain_after(oldest, reference),
-        seen=checkpoint.seen,
+        seen=Seen.of(checkpoint.seen),
         graves=oldest.graves,
         settled_date=oldest.settled_date,
         held=oldest.held,
         accepted=oldest.accepted,
         rulings=checkpoint.rulings,
-        paused=checkpoint.paused,
+        paused=Seen.of(checkpoint.paused),
         source_uri=oldest.source_uri,
     )
     return fold(start, reversed(history[:-1]))
+
+
+def read_checkpoint(storage: StateStore, reference: Reference) -> Checkpoint:
+    """The checkpoint behind a reference, of any format; of the newest the index alone is read now, its parts when they
+    are asked for. Raises as `read_manifest` does."""
+    found = _decoded(reference, storage.read(_key(storage, reference)), decode_checkpoint)
+    if isinstance(found, Checkpoint):
+        return found
+    return Checkpoint(
+        seen=Seen(store=_stored(storage, found.seen)),
+        rulings={item.object.uri: item for item in _stored(storage, found.rulings).stream()},
+        paused=Seen(store=_stored(storage, found.paused)),
+    )
 
 
 def walk(storage: StateStore, head: Reference | None, *, above: int = 0) -> Iterator[tuple[Manifest, Reference]]:
@@ -156,6 +194,10 @@ def walk(storage: StateStore, head: Reference | None, *, above: int = 0) -> Iter
 def attempts_after(storage: StateStore, head: Reference, version: int) -> set[str]:
     """The attempt ids of the manifest chain from `head` back to `version`."""
     return {manifest.attempt_id for manifest, _ in walk(storage, head, above=version - 1)}
+
+
+def _stored(storage: StateStore, parts: tuple[Part, ...]) -> StoredParts:
+    return StoredParts(parts, partial(read_blobs, storage))
 
 
 def _read_chain(storage: StateStore, links: Sequence[ChainLink], *, below: int) -> list[tuple[Manifest, Reference]]:

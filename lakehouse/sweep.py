@@ -51,7 +51,9 @@ def sweep_for(
     `bookmark` is the one before the batch.
     """
     read = [o for o in outcomes if o.decision is Decision.CONSUMED]
-    again = [o for o in read if o.object.uri in bookmark.seen or o.object.uri in bookmark.paused]
+    uris = [o.object.uri for o in read]
+    before = bookmark.seen.lookup(uris).keys() | bookmark.paused.lookup(uris).keys()
+    again = [o for o in read if o.object.uri in before]
     match declaration.write:
         case "replace_partition":
             return Sweep(replaced_dates=frozenset(o.landing_date for o in read)), ()

@@ -89,24 +89,40 @@ def plan_dates(
     *,
     declaration: Declaration,
     bookmark: Bookmark,
+    known: Mapping[str, SeenObject],
     failed: Collection[str],
     accept_missing: bool,
 ) -> DatePlan:
-    """The decisions as the write mode wants them; upsert and append take every object for itself."""
+    """The decisions as the write mode wants them; upsert and append take every object for itself.
+
+    `known` is what the bookmark has seen of the objects. Of others it is asked for those of whole dates alone.
+    """
     if not reads_whole_dates(declaration):
         return DatePlan(tuple(decisions))
+    decided = _by_date(d for d in decisions if d.decision not in (Decision.IGNORED, Decision.OUTSIDE_WINDOW))
+    failed_dates = _failed_by_date(failed, declaration)
+    newest = _newest_date(decided, failed_dates)
+    if declaration.write == "snapshot":
+        whole = {newest} if newest else set()
+    else:
+        whole = {day for day, here in decided.items() if any(d.decision is Decision.PLANNED for d in here)}
+    readings = last_readings(bookmark, whole)
+    unread = {item.object.uri for item in bookmark.seen.of_dates(whole) if not item.declaration}
     dates = _Dates(
-        decided=_by_date(d for d in decisions if d.decision not in (Decision.IGNORED, Decision.OUTSIDE_WINDOW)),
-        consumed=_by_date(s for s in last_readings(bookmark).values() if s.decision is not Decision.QUARANTINED),
-        failed=_failed_by_date(failed, declaration),
+        decided=decided,
+        consumed=_by_date(read for read in readings.values() if read.decision is not Decision.QUARANTINED),
+        failed=failed_dates,
         source=declaration.source.uri,
         listed=frozenset((*(d.object.uri for d in decisions), *failed)),
-        unread=frozenset(u for u, s in bookmark.seen.items() if not s.declaration and u not in bookmark.paused),
+        unread=frozenset(unread - bookmark.paused.lookup(unread).keys()),
         hash=declaration.hash,
     )
     if declaration.write == "snapshot":
-        return _plan_snapshot(decisions, dates, accept_missing=accept_missing)
-    return _plan_replacement(decisions, dates, bookmark)
+        if newest is None or _read_later(bookmark, newest):
+            # a newer date was read before: it is the truth, and none of these dates can be it
+            return DatePlan(tuple(decisions))
+        return _plan_snapshot(decisions, dates, newest, accept_missing=accept_missing)
+    return _plan_replacement(decisions, dates, bookmark, known)
 
 
 def cut_dates(
@@ -132,7 +148,9 @@ def cut_dates(
     return tuple(tuple(batch) for batch in in_order)
 
 
-def _plan_replacement(decisions: Sequence[ObjectDecision], dates: _Dates, bookmark: Bookmark) -> DatePlan:
+def _plan_replacement(
+    decisions: Sequence[ObjectDecision], dates: _Dates, bookmark: Bookmark, known: Mapping[str, SeenObject]
+) -> DatePlan:
     missing: list[str] = []
     replaced: set[date] = set()
     changed: dict[str, ObjectDecision] = {}
@@ -141,7 +159,7 @@ def _plan_replacement(decisions: Sequence[ObjectDecision], dates: _Dates, bookma
         if not planned:
             continue
         if obstacles := dates.obstacles(day):
-            changed |= {item.object.uri: _held_back(item, obstacles[0], bookmark) for item in planned}
+            changed |= {item.object.uri: _held_back(item, obstacles[0], bookmark, known) for item in planned}
             continue
         changed |= _read_again(dates.decided[day], f"{dates.name(planned[0].object.uri)} is new in {day}")
         missing += dates.missing(day)
@@ -151,13 +169,25 @@ def _plan_replacement(decisions: Sequence[ObjectDecision], dates: _Dates, bookma
     )
 
 
-def _plan_snapshot(decisions: Sequence[ObjectDecision], dates: _Dates, *, accept_missing: bool) -> DatePlan:
-    # a date of which an operator has skipped everything says nothing, however far in the future it lies
-    asked = [day for day, here in dates.decided.items() if any(d.decision is not Decision.SKIPPED for d in here)]
-    listed = max((*asked, *dates.failed), default=None)
-    if listed is None or (dates.consumed and max(dates.consumed) > listed):
-        # a newer date was read before: it is the truth, and none of these dates can be it
-        return DatePlan(tuple(decisions))
+def _newest_date(decided: Mapping[date, Sequence[ObjectDecision]], failed: Mapping[date, Sequence[str]]) -> date | None:
+    """The newest listed date. One of which an operator has skipped everything says nothing, however far in the future
+    it lies."""
+    asked = [day for day, here in decided.items() if any(d.decision is not Decision.SKIPPED for d in here)]
+    return max((*asked, *failed), default=None)
+
+
+def _read_later(bookmark: Bookmark, day: date) -> bool:
+    """Whether an object of a newer date was read before."""
+    return any(
+        item.decision is not Decision.QUARANTINED
+        for known in (bookmark.seen, bookmark.paused)
+        for item in known.after(day)
+    )
+
+
+def _plan_snapshot(
+    decisions: Sequence[ObjectDecision], dates: _Dates, listed: date, *, accept_missing: bool
+) -> DatePlan:
     gone = () if accept_missing else (f"{dates.name(uri)} is not listed any more" for uri in dates.missing(listed))
     unfinished = (*dates.obstacles(listed), *dates.skipped(listed), *gone)
     here = dates.decided.get(listed, ())
@@ -186,12 +216,14 @@ def _read_again(decided: Iterable[ObjectDecision], why: str) -> dict[str, Object
     }
 
 
-def _held_back(item: ObjectDecision, obstacle: str, bookmark: Bookmark) -> ObjectDecision:
+def _held_back(
+    item: ObjectDecision, obstacle: str, bookmark: Bookmark, seen_objects: Mapping[str, SeenObject]
+) -> ObjectDecision:
     """An object whose date waits: unseen still, or consumed still if a full load would have read it again.
 
     One that an operator wants to be read again is not done with.
     """
-    seen = bookmark.seen.get(item.object.uri)
+    seen = seen_objects.get(item.object.uri)
     known = seen and seen.decision is Decision.CONSUMED and seen.object.identity == item.object.identity
     known = known and ruling_of(bookmark, item.object) is None
     return replace(

@@ -122,7 +122,7 @@ class Lake:
             for d in planned
         }
         rulings = {uri: r for uri, r in self.bookmark.rulings.items() if uri not in seen}
-        return Bookmark(version=version, seen={**self.bookmark.seen, **seen}, rulings=rulings)
+        return Bookmark(version=version, seen=self.bookmark.seen.changed(seen), rulings=rulings)
 
     def _recount(
         self, declaration: Declaration, services: Services, snapshot_id: int | None, landing_date: date | None

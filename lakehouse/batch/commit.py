@@ -16,7 +16,7 @@ from lakehouse.batch.counting import Counted, count_batch
 from lakehouse.batch.matching import MatchedBatch
 from lakehouse.batch.stopwatch import Stopwatch
 from lakehouse.batch.task import BatchTask
-from lakehouse.bookmark import LOAD, checkpoint_after, needs_checkpoint, next_chain
+from lakehouse.bookmark import LOAD, changed_since, checkpoint_after, needs_checkpoint, next_chain
 from lakehouse.errors import CountsDiffer, RetryLater
 from lakehouse.faults import fault_point
 from lakehouse.graves import next_graves
@@ -199,7 +199,7 @@ def _describe(
             advance=task.mode is not Mode.NO_ADVANCE,
         ),
     )
-    if needs_checkpoint(manifest.bookmark_version):
+    if needs_checkpoint(manifest.bookmark_version, changed=changed_since(bookmark)):
         checkpoint = write_checkpoint(services.state, checkpoint_after(bookmark, manifest), folder=place)
         manifest = replace(manifest, checkpoint=checkpoint)
     return manifest, write_manifest(services.state, manifest, folder=place)

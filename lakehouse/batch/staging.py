@@ -20,7 +20,7 @@ from pyiceberg.table import Table
 
 from lakehouse.added import MOST_ADDED, added_columns, effective_declaration, refused_objects
 from lakehouse.batch.stopwatch import Stopwatch
-from lakehouse.bookmark import first_seen
+from lakehouse.bookmark import first_seen, narrowed
 from lakehouse.errors import Blocked, LakehouseError, ObjectChanged, RetryLater, UnreadableObject
 from lakehouse.landing import fetch_all
 from lakehouse.model import Bookmark, Decision, Equation, ObjectDecision, ObjectOutcome, RowCounts
@@ -79,7 +79,8 @@ def stage_objects(
 ) -> Staged:
     """Fill `staged` and `rejects` and say what became of every object. `table` is the target as it is now."""
     create_staging(con, declaration.as_read)
-    stager = _Stager(con, declaration.as_read, folder, bookmark=bookmark, now=now)
+    known = narrowed(bookmark, [item.object.uri for item in objects])
+    stager = _Stager(con, declaration.as_read, folder, bookmark=known, now=now)
     changed: list[str] = []
     failed: list[tuple[ObjectDecision, str]] = []
     report = _Reporter(objects, services, watch)

@@ -63,7 +63,7 @@ def find_arrivals(declaration: Declaration, services: Services, *, miss_rate: fl
     ]
     seen = find_position(declaration, services).bookmark.seen
     changed = {item.uri for item, _ in unseen}
-    known = {uri: item for uri, item in seen.items() if uri not in changed}
+    known = (item for item in seen.stream() if item.object.uri not in changed)
     arrived = arrivals_of(known, unseen, zone=ZoneInfo(declaration.timezone))
     return distribution(arrived, window=declaration.source.lookback_days, miss_rate=miss_rate)
 

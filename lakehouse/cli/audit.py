@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
 from lakehouse.audit import TableStatus, rejected_rows, status_of, unreadable_status
 from lakehouse.cli import objects
-from lakehouse.cli.options import AsJson, OneBatch, SourceName, TableName, declared, services_for, sources_of
+from lakehouse.cli.options import AsJson, DryRun, OneBatch, SourceName, TableName, declared, services_for, sources_of
 from lakehouse.cli.output import console, of_sources, print_json, print_table
-from lakehouse.cli.pending import add_refusal
 from lakehouse.declaration import Declaration, load_declarations
 from lakehouse.errors import LakehouseError
-from lakehouse.ledger import BATCHES, FILES, ledger_head, read_ledger, rebuild, standing_of
+from lakehouse.ledger import BATCHES, FILES, compact, ledger_head, read_ledger, rebuild, standing_of
 from lakehouse.position import find_position
 from lakehouse.services import Services
 from lakehouse.settings import assets_folder
@@ -42,7 +42,7 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(rejects, name="rejects")
     ledger = typer.Typer(help="The ledger tables in the namespace lakehouse_ops.", no_args_is_help=True)
     ledger.command("rebuild", epilog="Example: lakehouse ledger rebuild analytics.orders")(rebuild_ledger)
-    add_refusal(ledger, "ledger", "compact")
+    ledger.command("compact", epilog="Example: lakehouse ledger compact analytics.orders --dry-run")(compact_ledger)
     app.add_typer(ledger, name="ledger")
 
 
@@ -153,5 +153,23 @@ def rebuild_ledger(table: TableName, source: SourceName = None, as_json: AsJson 
         found.append((one.context, {"table": table, "bookmark_version": standing.version, "ledger": "ok"}))
         if not as_json:
             console().print(f"ledger of {table} rebuilt up to bookmark {one.context} version {standing.version}")
+    if as_json:
+        print_json(of_sources(table, found))
+
+
+def compact_ledger(
+    table: TableName, source: SourceName = None, dry_run: DryRun = False, as_json: AsJson = False
+) -> None:
+    """Make one file of the small ones that the loads of a table have left in each ledger table; no row changes."""
+    declaration = declared(table)
+    services = services_for(declaration)
+    found = []
+    for one in sources_of(declaration, source):
+        made = compact(standing_of(find_position(one, services).target), services, dry_run=dry_run)
+        found.append((one.context, {"table": table, "dry_run": dry_run, "ledgers": [asdict(part) for part in made]}))
+        rows = [(part.ledger, part.files_before, part.files_after, part.rows_rewritten) for part in made]
+        if not as_json:
+            columns = ["ledger", "files", "would be" if dry_run else "are now", "rows in the small ones"]
+            print_table(one.context if len(declaration.sources) > 1 else "", columns, rows)
     if as_json:
         print_json(of_sources(table, found))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 
 _FIELDS = {"Y": "[0-9]{4}", "m": "[0-9]{2}", "d": "[0-9]{2}", "H": "(?:[01][0-9]|2[0-3])"}
 _DIRECTIVE = re.compile(r"%(.?)", re.DOTALL)
@@ -48,8 +49,9 @@ class LandingPattern:
 
     def locate(self, relative_key: str) -> tuple[date | None, str]:
         """The landing date, None if there is none, and the rest of the key that the `files` glob is about."""
-        if (found := self.folders.match(relative_key)) and (day := _day(found)):
-            return day, relative_key[found.end() :]
+        day, end = _dated_folders(self.folders, relative_key[: relative_key.rfind("/") + 1])
+        if day:
+            return day, relative_key[end:]
         if self.in_name is None:
             return None, relative_key
         days = [_day(found) for found in self.in_name.finditer(relative_key.rpartition("/")[2])]
@@ -58,8 +60,8 @@ class LandingPattern:
 
     def folder(self, relative_key: str) -> str | None:
         """The leading folders that name the landing date, with the closing slash; None if folders do not name it."""
-        found = self.folders.match(relative_key)
-        return relative_key[: found.end()] if found and _day(found) else None
+        day, end = _dated_folders(self.folders, relative_key[: relative_key.rfind("/") + 1])
+        return relative_key[:end] if day else None
 
     def match(self, relative_key: str) -> date | None:
         """The landing date; None if the key names no date, no real date or several."""
@@ -85,6 +87,13 @@ def _expression(body: str) -> str:
         seen.add(name)
         end = directive.end()
     return "".join([*parts, re.escape(body[end:])])
+
+
+@lru_cache(maxsize=4096)
+def _dated_folders(pattern: re.Pattern[str], folders: str) -> tuple[date | None, int]:
+    """The day that the folders of a key name, and where the last of these ends. Thousands of keys share a folder."""
+    found = pattern.match(folders)
+    return (_day(found), found.end()) if found else (None, 0)
 
 
 def _day(found: re.Match[str]) -> date | None:

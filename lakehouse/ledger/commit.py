@@ -49,13 +49,14 @@ def commit_rows(
     head: Mapping[str, str],
     commit_uuid: UUID,
 ) -> Exception | None:
-    """Commit on the `main` that `table` and its live files show; `head` is the property with its new value.
+    """Commit on the `main` that `table` and its live files show; `head` is the property with its new value,
+    empty where no head moves.
 
     Returns the catalog's error, if any: the commit may have landed all the same, and only a new look at it tells.
     Raises ConfigurationError where the catalog refuses our credentials.
     """
     main = table.current_snapshot()
-    updates: tuple[TableUpdate, ...] = (SetPropertiesUpdate(updates=dict(head)),)
+    updates: tuple[TableUpdate, ...] = (SetPropertiesUpdate(updates=dict(head)),) if head else ()
     requirements: tuple[TableRequirement, ...] = (
         AssertTableUUID(uuid=table.metadata.table_uuid),
         AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=main.snapshot_id if main else None),

@@ -1,4 +1,4 @@
-"""Brings the ledger tables up to a bookmark. The only writer of the ledger, after a load, after a crash, in a rebuild.
+"""Brings the ledger tables up to a bookmark. The only writer of its rows, after a load, after a crash, in a rebuild.
 
 Each table holds, in a property, the bookmark version up to which it has a context's rows, and property and rows move in
 one commit that asserts `main`. Whoever loses that assertion reads the head again, so no two writers double a row.
@@ -20,8 +20,7 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
 from lakehouse.catalog import translated
-from lakehouse.errors import Conflict, DataError, LakehouseError, NotAvailable
-from lakehouse.iceberg import LiveFiles, live_files
+from lakehouse.errors import Conflict, DataError, LakehouseError
 from lakehouse.ledger.commit import commit_rows
 from lakehouse.ledger.data_files import (
     LocalFile,
@@ -32,6 +31,7 @@ from lakehouse.ledger.data_files import (
     small_files,
     without_contexts,
 )
+from lakehouse.ledger.live import ATTEMPTS, live_ledger, pause_seconds
 from lakehouse.ledger.rows import ROWS, Entry, reject_rows
 from lakehouse.ledger.schema import LEDGERS, REJECTS, head_of, head_property
 from lakehouse.ledger.standing import Standing
@@ -41,7 +41,6 @@ from lakehouse.services import Services
 from lakehouse.state import read_blob, walk
 
 OK = "ok"
-ATTEMPTS = 10
 _REJECTS_AT_ONCE = 20_000
 
 
@@ -147,13 +146,13 @@ def _bring_up(job: _Job, name: str, table: Table, staged: _Staged) -> None:
     failure: Exception | None = None
     for attempt in range(ATTEMPTS):
         if attempt:
-            job.services.pause(_pause_seconds(attempt, job.services.new_id()))
+            job.services.pause(pause_seconds(attempt, job.services.new_id()))
             table = _open(job, name)
         if (above := job.start(table)) >= standing.version:
             return
         if not staged.fits(table, above):
             staged = _stage(job, {name: table})[name]
-        live = _live(table)
+        live = live_ledger(table)
         files = partition_files(live, standing.table_uuid)
         if staged.added is not None and staged.added.file_path in {file.file_path for file in files}:
             return  # the commit before landed, and only its answer was lost
@@ -189,22 +188,6 @@ def _heads(standing: Standing, *, former: Collection[str]) -> dict[str, str]:
     """The properties that say what a table holds: all of the bookmark, and nothing under its former names."""
     heads = {head_property(table_uuid=standing.table_uuid, context=context): "0" for context in former}
     return {**heads, head_property(table_uuid=standing.table_uuid, context=standing.context): str(standing.version)}
-
-
-def _live(table: Table) -> LiveFiles:
-    live = live_files(table, table.current_snapshot())
-    if live.deletes:  # a snapshot of ours would bring their rows back
-        raise NotAvailable(
-            f"the ledger table {'.'.join(table.name())} has delete files of another writer",
-            next="compact it with the engine that wrote them, or drop it and run `lakehouse ledger rebuild TABLE`",
-        )
-    return live
-
-
-def _pause_seconds(attempt: int, random_hex: str) -> float:
-    """Longer with every attempt, up to two seconds, and by chance half or twice as long: losers must not meet again."""
-    chance = int(random_hex[:8], 16) / 0xFFFFFFFF
-    return float(min(0.05 * 2**attempt, 2.0) * (0.25 + 0.75 * chance))
 
 
 def _stage(job: _Job, tables: Mapping[str, Table]) -> dict[str, _Staged]:

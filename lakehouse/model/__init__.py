@@ -26,15 +26,18 @@ from lakehouse.model.published import (
     Reference,
 )
 from lakehouse.model.receipts import BatchReceipt, Receipt, State
+from lakehouse.model.seen import NOTHING, Changes, Seen, SeenStore, Tallies, Tally
 
 __all__ = [
     "ACCEPTED_AND_STAGED",
     "GLUE_MODES",
     "NEW_TABLE",
+    "NOTHING",
     "Acceptance",
     "BatchReceipt",
     "Bookmark",
     "ChainLink",
+    "Changes",
     "Checkpoint",
     "DateCounts",
     "Decision",
@@ -52,9 +55,13 @@ __all__ = [
     "Receipt",
     "Reference",
     "RowCounts",
+    "Seen",
     "SeenObject",
+    "SeenStore",
     "State",
     "Sweep",
+    "Tallies",
+    "Tally",
     "VersionRange",
     "Window",
 ]

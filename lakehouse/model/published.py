@@ -8,6 +8,7 @@ from datetime import date, datetime
 
 from lakehouse.model.counts import DateCounts, Equation, GateResult, RowCounts
 from lakehouse.model.plans import Decision, LandingObject, Mode, SeenObject
+from lakehouse.model.seen import Seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +147,13 @@ class Bookmark:
     version: int = 0
     head: Reference | None = None
     chain: tuple[ChainLink, ...] = ()
-    seen: Mapping[str, SeenObject] = field(default_factory=dict)
+    seen: Seen = field(default_factory=Seen)
     graves: tuple[Grave, ...] = ()
     settled_date: date | None = None
     held: Hold | None = None
     accepted: tuple[Acceptance, ...] = ()
     rulings: Mapping[str, SeenObject] = field(default_factory=dict)
-    paused: Mapping[str, SeenObject] = field(default_factory=dict)
+    paused: Seen = field(default_factory=Seen)
     source_uri: str = ""
 
 

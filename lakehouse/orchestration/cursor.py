@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
-FORMAT = 1
+FORMAT = 2
+MOST_BYTES = 49_000
 FIRST_WAIT = timedelta(seconds=30)
 LONGEST_WAIT = timedelta(hours=1)
 
@@ -77,13 +79,53 @@ def next_request(asked: Asked | None, *, mark: str, bookmark_version: int, run: 
 
 def read_cursor(text: str | None) -> dict[str, Asked]:
     """The cursor by date; empty for none, and for one of another format: it is a hint."""
+    body = _body(text)
+    if body.get("format") == 1:
+        return {day: Asked(*entry) for day, entry in body["asked"].items()}
+    found = {}
+    for version, attempt, first, marks in body.get("asked", ()):
+        for number, mark in enumerate(marks.split(" ")):
+            found[_day_after(first, number)] = Asked(mark, version, attempt)
+    return found
+
+
+def next_listing(text: str | None) -> datetime | None:
+    """When the source may be listed again; None if it may be at once."""
+    due = _body(text).get("next_listing")
+    return None if due is None else datetime.fromisoformat(due)
+
+
+def write_cursor(asked: Mapping[str, Asked], *, next_listing: datetime | None = None) -> str:
+    """13 bytes for each of the dates that follow each other and were asked for at one bookmark version, 40 for others.
+
+    No longer than MOST_BYTES: the oldest dates are left out then. They are asked for again, with the same key as long
+    as the bookmark stays where it is, and a key starts one run.
+    """
+    entries: list[tuple[int, int, str, list[str]]] = []
+    size = 0
+    for day in sorted(asked, reverse=True):
+        mark, version, attempt = asked[day].mark, asked[day].bookmark_version, asked[day].attempt
+        newer = entries[-1] if entries else None
+        new = newer is None or newer[:2] != (version, attempt) or not day or day != _day_after(newer[2], -1)
+        size += len(mark) + (len(f'[{version},{attempt},"{day}",""],') if new else 1)
+        if size > MOST_BYTES:
+            break
+        if new:
+            entries.append((version, attempt, day, [mark]))
+        else:
+            entries[-1][3].append(mark)
+            entries[-1] = (version, attempt, day, entries[-1][3])
+    told = [[v, a, first, " ".join(reversed(marks))] for v, a, first, marks in reversed(entries)]
+    body = {"format": FORMAT, "asked": told}
+    due = {"next_listing": next_listing.isoformat()} if next_listing else {}
+    return json.dumps(body | due, separators=(",", ":"))
+
+
+def _body(text: str | None) -> dict[str, Any]:
     body = json.loads(text) if text else {}
-    if not isinstance(body, dict) or body.get("format") != FORMAT:
-        return {}
-    return {date: Asked(*entry) for date, entry in body["asked"].items()}
+    return body if isinstance(body, dict) and body.get("format") in (1, FORMAT) else {}
 
 
-def write_cursor(asked: Mapping[str, Asked]) -> str:
-    """About 40 bytes per date that is still unseen."""
-    entries = {date: [a.mark, a.bookmark_version, a.attempt] for date, a in sorted(asked.items())}
-    return json.dumps({"format": FORMAT, "asked": entries}, separators=(",", ":"))
+def _day_after(day: str, number: int) -> str:
+    """The ISO date so many days later; the empty one, of everything undated, stays what it is."""
+    return (date.fromisoformat(day) + timedelta(days=number)).isoformat() if day else day

@@ -9,26 +9,29 @@ No `from __future__ import annotations` here: Dagster reads the annotations of t
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from lakehouse import naming
+from lakehouse.fingerprint import fingerprints
 from lakehouse.orchestration.asset import namespace_name
-from lakehouse.orchestration.cursor import Asked, Fate, RunFate, next_request, read_cursor, write_cursor
+from lakehouse.orchestration.cursor import Asked, Fate, RunFate, next_listing, next_request, read_cursor, write_cursor
 from lakehouse.orchestration.library import Library, silent
 from lakehouse.orchestration.names import REFUSED, RUN_KEY, SENSOR, asset_key, run_tags
 from lakehouse.orchestration.partitions import known_dates
 from lakehouse.orchestration.plans import SourcePlan, held, loadable, plan_sources, refusals
 from lakehouse.orchestration.requests import UNDATED, as_dates, deferred_dates, planned_dates
-from lakehouse.plan import fingerprints
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
     from lakehouse.model import Plan
 
 SECONDS_BETWEEN_TICKS = 30
+KEYS_PER_LISTING = 1000
+LISTING_WAIT = timedelta(seconds=3)
+"""For each thousand listed objects, the time until they are listed again: no more than 28,800 LIST calls a day."""
 MOST_REQUESTS = 200
 """Runs asked for in one tick; Dagster submits them one by one. The next tick goes on."""
 
@@ -48,6 +51,10 @@ def build_sensor(
     def landing(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         services = library.open(declaration, silent)
         now = services.now()
+        if (due := next_listing(context.cursor)) is not None and now < due:
+            return dg.SensorResult(
+                skip_reason=f"the source is large: it is listed again at {due}", cursor=context.cursor
+            )
         plans = plan_sources(declaration, library, services)
         if by := held(plans):
             return dg.SensorResult(skip_reason=f"{declaration.table} is {by}", cursor=context.cursor)
@@ -69,7 +76,11 @@ def build_sensor(
                 wanted[key] = request
         for line in _notes(plans, marks, wanted):
             context.log.info(line)
-        return _result(declaration, asked, wanted, unseen=len(marks), refused=refusals(plans))
+        listed = sum(len(one.plan.decisions) for one in plans if one.plan is not None)
+        due = now + LISTING_WAIT * (listed // KEYS_PER_LISTING)
+        spare = due - now > timedelta(seconds=SECONDS_BETWEEN_TICKS) and len(wanted) < MOST_REQUESTS
+        pause = due if spare else None
+        return _result(declaration, asked, wanted, unseen=len(marks), refused=refusals(plans), pause=pause)
 
     return landing
 
@@ -108,7 +119,10 @@ def _marks(plan: "Plan", declaration: "Declaration", now: datetime) -> dict[str,
     them, and the declaration."""
     planned = planned_dates(plan, declaration)
     known = {day.isoformat() for day in known_dates(declaration, as_dates(planned), now=now)} | {UNDATED}
-    prints = fingerprints([d.object for d in plan.decisions], source=declaration.source, now=now)
+    if not planned:
+        return {}
+    here = [d.object for d in plan.decisions if d.landing_date is None or d.landing_date.isoformat() in planned]
+    prints = fingerprints(here, source=declaration.source, now=now)
     rules = declaration.gates.model_dump_json() + declaration.hash
     rulings: dict[str, list[str]] = {}
     for item in plan.decisions:
@@ -157,8 +171,9 @@ def _result(
     *,
     unseen: int,
     refused: Sequence[str],
+    pause: datetime | None,
 ) -> dg.SensorResult:
-    cursor = write_cursor({**asked, **wanted})
+    cursor = write_cursor({**asked, **wanted}, next_listing=pause)
     if not wanted:
         text = f"{unseen} dates with unseen objects were asked for before" if unseen else "no unseen objects"
         return dg.SensorResult(skip_reason="\n".join([*refused, text] if unseen else refused or [text]), cursor=cursor)

@@ -27,7 +27,7 @@ from lakehouse.model import LandingObject
 from lakehouse.storage.credentials import SESSION_LOCK, Access, find_access, without_password
 from lakehouse.storage.failures import FOREIGN, Meaning, explain, failure_of
 from lakehouse.storage.interface import Contents
-from lakehouse.storage.listing import install_page_parser, list_pages
+from lakehouse.storage.listing import keep_bodies, list_pages
 from lakehouse.storage.patience import Patience
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ class S3Storage:
                 s3={"addressing_style": "path"},
             ),
         )
-        install_page_parser(client, self.bucket)
+        keep_bodies(client)
         return client
 
 

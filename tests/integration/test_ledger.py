@@ -8,13 +8,14 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 
-from lakehouse.ledger import LEDGERS, Standing, ledger_head, rebuild, sync
+from lakehouse.ledger import LEDGERS, Standing, compact, ledger_head, rebuild, sync
 from lakehouse.services import Services, open_services
 from tests.ledger_values import History, contents, services_of, versions
 
@@ -104,6 +105,22 @@ def test_processes_that_race_double_no_row(services: Services, racers: list[subp
             assert versions(rows["files"]) == sorted([*range(1, expected + 1)] * 2)
             assert versions(rows["reconciliations"]) == sorted([*range(1, expected + 1)] * 2)
             assert versions(rows["rejects"]) == [*range(3, expected + 1, 3)]
+
+
+def test_a_compaction_beside_loads_that_sync_loses_and_doubles_nothing(
+    services: Services, racers: list[subprocess.Popen[str]]
+) -> None:
+    history, other = History(services.state), History(services.state)
+    for _ in range(4):
+        sync(history.load().standing, services)
+    with ThreadPoolExecutor(1) as beside:
+        compacted = beside.submit(compact, history.standing, services)
+        standings = [history.load(2).standing, other.load(2).standing, history.load(1).standing]
+        assert race(racers, standings, services.settings.ops_namespace) == ["ok"] * 3
+        assert {one.ledger for one in compacted.result()} == {*LEDGERS}
+    for one, expected in ((history, 7), (other, 2)):
+        assert versions(contents(services, one.table_uuid)["batches"]) == [*range(1, expected + 1)]
+        assert versions(contents(services, one.table_uuid)["files"]) == sorted([*range(1, expected + 1)] * 2)
 
 
 def test_a_dropped_namespace_is_filled_again_with_the_same_rows(services: Services) -> None:

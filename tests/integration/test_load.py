@@ -299,6 +299,8 @@ def test_a_dropped_ledger_is_rebuilt_from_the_manifests(lake: Lake) -> None:
     code, files, errors = lake.cli("files", lake.table, "--json")
     assert (code, files) == (0, []) and "ledger is behind" in errors
     assert lake.cli("ledger", "rebuild", lake.table)[0] == 0
+    code, told, _ = lake.cli("ledger", "compact", lake.table, "--dry-run", "--json")
+    assert (code, [one["files_after"] for one in told["ledgers"]]) == (0, [1, 1, 1, 1])
     assert {name: lake.ledger(name) for name in LEDGERS} == before
     code, files, errors = lake.cli("files", lake.table, "--json")
     assert len(files) == 2 and errors == ""

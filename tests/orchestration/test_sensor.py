@@ -16,7 +16,7 @@ from lakehouse.declaration import Declaration
 from lakehouse.errors import Unavailable
 from lakehouse.model import Acceptance, Decision, Hold
 from lakehouse.orchestration import build_table_definitions
-from lakehouse.orchestration.cursor import Asked, Fate, RunFate, next_request, read_cursor, write_cursor
+from lakehouse.orchestration.cursor import Asked, Fate, RunFate, next_listing, next_request, read_cursor, write_cursor
 from lakehouse.orchestration.names import REFUSED, RUN_KEY
 from tests.orchestration_lake import NOW, Lake, daily_table
 
@@ -226,14 +226,46 @@ def test_an_undated_source_is_one_request(lake: Lake, instance: dg.DagsterInstan
 
 def test_the_cursor_stays_small_and_forgets_what_is_done(lake: Lake, instance: dg.DagsterInstance) -> None:
     start = datetime(2021, 1, 1, tzinfo=UTC)
-    asked = {(start + timedelta(days=n)).date().isoformat(): Asked("0123456789ab", 123456, 2) for n in range(3 * 366)}
-    assert len(write_cursor(asked)) < 50_000
-    assert read_cursor(write_cursor(asked)) == asked
+    dates = [(start + timedelta(days=n)).date().isoformat() for n in range(30_000)]
+    at_once = {day: Asked(f"{n:012x}", 123456, 2) for n, day in enumerate(dates[:1100])}
+    one_by_one = {day: Asked(f"{n:012x}", 100_000 + n, n % 3) for n, day in enumerate(dates[:1100])}
+    scattered = {day: Asked(f"{n:012x}", 123456, 2) for n, day in enumerate(dates[:2200:2])} | {"": Asked("m", 1)}
+    for asked, most in ((at_once, 15_000), (one_by_one, 50_000), (scattered, 50_000)):
+        assert len(write_cursor(asked)) < most
+        assert read_cursor(write_cursor(asked)) == asked
+    endless = {day: Asked(f"{n:012x}", 123456) for n, day in enumerate(dates)}
+    text = write_cursor(endless, next_listing=NOW)
+    assert len(text) < 50_000
+    assert next_listing(text) == NOW
+    kept = read_cursor(text)
+    assert kept == {day: endless[day] for day in dates[-len(kept) :]}
+    assert len(kept) > 3500
 
     lake.land("2024-01-02")
     first = tick(lake, instance, None)
     lake.load()
-    assert json.loads(str(tick(lake, instance, first.cursor).cursor))["asked"] == {}
+    assert json.loads(str(tick(lake, instance, first.cursor).cursor))["asked"] == []
+
+
+def test_a_cursor_of_the_first_format_is_read() -> None:
+    text = '{"format":1,"asked":{"2024-01-02":["0123456789ab",7,1],"":["m",2,0]}}'
+    assert read_cursor(text) == {"2024-01-02": Asked("0123456789ab", 7, 1), "": Asked("m", 2, 0)}
+
+
+def test_a_large_source_is_listed_less_often(
+    lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakehouse.orchestration.sensor.KEYS_PER_LISTING", 1)
+    for number in range(20):
+        lake.land("2024-01-02", f"{number}.csv")
+    first = tick(lake, instance, None)
+    assert next_listing(first.cursor) == NOW + timedelta(minutes=1)
+    lake.land("2024-01-03")
+    lake.now = NOW + timedelta(seconds=59)
+    waits = tick(lake, instance, first.cursor)
+    assert (waits.run_requests, waits.cursor) == ([], first.cursor)
+    lake.now = NOW + timedelta(seconds=60)
+    assert "2024-01-03" in [r.partition_key for r in tick(lake, instance, waits.cursor).run_requests or []]
 
 
 @pytest.mark.parametrize("text", [None, "", '{"format": 9}', "[]"])

@@ -15,8 +15,11 @@ LAYERS = (
     ("errors", "types", "model", "naming", "units"),
     ("declaration", "masking", "recover", "reconcile", "gate", "placement", "bookmark", "arrivals", "accepted"),
     (
+        "stored_form",
         "plan",
+        "fingerprint",
         "manifest",
+        "checkpoint",
         "ready",
         "sweep",
         "whole_dates",
@@ -30,6 +33,7 @@ LAYERS = (
         "process",
         "settings",
         "scratch",
+        "uncollected",
         "engines",
         "storage",
         "iceberg",
@@ -42,7 +46,7 @@ LAYERS = (
         "delete_mark",
         "target",
     ),
-    ("services", "lease", "lease_record", "state", "landing", "read", "stage", "transform"),
+    ("services", "lease", "lease_record", "state", "seen_parts", "landing", "read", "stage", "transform"),
     ("merge", "graves", "publish", "ledger", "attempt", "position"),
     ("batch",),
     (
@@ -77,8 +81,8 @@ LAYERS = (
 )
 PURE = {
     "errors", "types", "model", "naming", "units", "masking", "recover", "reconcile", "gate", "placement", "bookmark",
-    "plan", "accepted", "arrivals", "completeness", "manifest", "ready", "sweep", "whole_dates",
-    "receipt_total", "bookmark_move", "glue_state",
+    "plan", "fingerprint", "accepted", "arrivals", "completeness", "stored_form", "manifest", "checkpoint", "ready",
+    "sweep", "whole_dates", "receipt_total", "bookmark_move", "glue_state",
 }  # fmt: skip
 IMPURE_STANDARD = {
     "os",

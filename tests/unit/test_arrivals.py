@@ -37,7 +37,7 @@ def test_what_was_read_and_what_waits() -> None:
     )
     undated = SeenObject(written(DAY_TIME, "s3://landing/u"), None, Decision.CONSUMED, "new", "b", 1, "d", DAY_TIME)
     waiting = (written(datetime(2026, 9, 4, tzinfo=UTC), "s3://landing/b.csv"), DAY)
-    found = arrivals_of({"a": seen, "u": undated}, [waiting], zone=UTC)
+    found = [*arrivals_of([seen, undated], [waiting], zone=UTC)]
     assert found == [
         Arrival("s3://landing/a.csv", DAY, 0, 3600.0),
         Arrival("s3://landing/b.csv", DAY, 3, None),

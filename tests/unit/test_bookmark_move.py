@@ -35,24 +35,22 @@ def now(then: Bookmark) -> Bookmark:
     return after(after(read, outcome(C), advances=False), outcome(C, Decision.SKIPPED), kind=SKIP)
 
 
-@pytest.mark.parametrize(("whole", "left"), [(False, {A.uri, B.uri, C.uri}), (True, {B.uri, C.uri})])
-def test_a_reset_sees_nothing_and_knows_what_was_read(now: Bookmark, whole: bool, left: set[str]) -> None:
-    found = seen_nothing(now, whole_dates=whole)
-    assert (dict(found.seen), set(found.paused)) == ({}, left)
-    assert {item.decision for item in found.paused.values()} == {Decision.DEFERRED}
+def test_a_reset_sees_nothing_and_knows_what_was_read(now: Bookmark) -> None:
+    found = seen_nothing(now)
+    assert (dict(found.seen), set(found.paused)) == ({}, {A.uri, B.uri, C.uri})
     assert (found.rulings, found.version, found.held) == (now.rulings, now.version, now.held)
     assert first_seen(found, B, now=START.replace(year=2030)) == START, "reading it again makes it no younger"
 
 
 def test_a_rewind_sees_what_was_seen_and_asks_again_for_what_was_asked(then: Bookmark, now: Bookmark) -> None:
-    found = seen_as(now, then, whole_dates=False)
+    found = seen_as(now, then)
     assert found.seen == then.seen
     assert {uri: item.bookmark_version for uri, item in found.paused.items()} == {A.uri: 3, B.uri: 3, C.uri: 4}
     assert {uri: item.decision for uri, item in found.rulings.items()} == {
         B.uri: Decision.PLANNED,
         C.uri: Decision.SKIPPED,
     }
-    assert seen_as(now, now, whole_dates=False).seen == now.seen
+    assert seen_as(now, now).seen == now.seen
 
 
 def test_a_table_that_went_back_knows_of_nothing_since(then: Bookmark, now: Bookmark) -> None:
@@ -76,7 +74,11 @@ def test_what_is_marked_counts_as_consumed_and_was_read_by_nobody(now: Bookmark)
 
 def test_the_last_reading_is_the_newest_whether_it_counts_or_not(now: Bookmark) -> None:
     again = after(now, outcome(B), advances=False)
-    assert {uri: item.bookmark_version for uri, item in last_readings(again).items()} == {A.uri: 3, B.uri: 6, C.uri: 4}
+    assert {uri: item.bookmark_version for uri, item in last_readings(again, {DAY, None}).items()} == {
+        A.uri: 3,
+        B.uri: 6,
+        C.uri: 4,
+    }
 
 
 @pytest.mark.parametrize("kind", sorted(MOVES))
@@ -97,7 +99,7 @@ def test_loading_stops_at_a_move_and_walking_goes_on_behind_it() -> None:
     store, bookmark = MemoryStore(), Bookmark()
     for key in ("a.csv", "b.csv"):
         bookmark = publish(store, bookmark, manifest_of(bookmark, [outcome(landed(key))]))
-    moved = seen_nothing(bookmark, whole_dates=False)
+    moved = seen_nothing(bookmark)
     found = published(store, bookmark, moved, manifest_of(bookmark, kind=RESET))
     assert (found.version, found.seen, found.paused) == (3, moved.seen, moved.paused)
     found = publish(store, found, manifest_of(found, [outcome(landed("a.csv"))]))

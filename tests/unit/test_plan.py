@@ -11,9 +11,10 @@ from lakehouse.bookmark import RELEASE, RELOAD, RULINGS, SKIP, advance
 from lakehouse.bookmark_move import seen_nothing
 from lakehouse.declaration import Declaration
 from lakehouse.errors import ObjectChanged, UsageError
+from lakehouse.fingerprint import fingerprints
 from lakehouse.model import Bookmark, Decision, LandingObject, Mode, Plan, VersionRange, Window
 from lakehouse.placement import control_uri
-from lakehouse.plan import batch_id_for, decide_objects, fingerprints, make_plan, unseen_dates
+from lakehouse.plan import batch_id_for, decide_objects, make_plan
 from tests.landing_values import START, declared, landed, manifest_of, outcome, reference_of
 
 LATER = START + timedelta(days=1)
@@ -294,7 +295,7 @@ def test_control_uri(uri: str, template: str, expected: str) -> None:
 
 def test_d21_after_a_reset_everything_is_planned_and_says_that_it_was_read() -> None:
     listing = [landed("a.csv", at=1), landed("b.csv", at=2), landed("empty.csv", "B", size=0, at=3)]
-    bookmark = seen_nothing(loaded(*listing[:2], landed("empty.csv", at=3)), whole_dates=False)
+    bookmark = seen_nothing(loaded(*listing[:2], landed("empty.csv", at=3)))
     plan = plan_of([*listing, landed("c.csv", at=4)], bookmark=bookmark)
     assert planned(plan) == [["a.csv", "b.csv", "empty.csv", "c.csv"]], "rows of the emptied object are in the table"
     assert reason(plan, "a.csv") == "read before, and not seen by the bookmark: batch_id=batch1 bookmark_version=1"
@@ -304,7 +305,7 @@ def test_d21_after_a_reset_everything_is_planned_and_says_that_it_was_read() -> 
 
 def test_g5_a_range_finds_what_was_read_and_is_not_seen_any_more() -> None:
     listing = [landed("a.csv", at=1), landed("b.csv", at=2)]
-    bookmark = seen_nothing(loaded(*listing), whole_dates=False)
+    bookmark = seen_nothing(loaded(*listing))
     for versions, found in ((VersionRange(0, 1), [["a.csv", "b.csv"]]), (VersionRange(1, 2), [])):
         plan = make_plan(
             declaration=UNDATED,
@@ -448,22 +449,6 @@ def test_an_undated_source_cannot_be_asked_for_dates() -> None:
 
 
 # For schedule and sensor
-
-
-def test_unseen_dates_count_what_no_batch_has_read() -> None:
-    settling = declared(source={"settle_seconds": 60})
-    old = landed("day=2026-08-30/old.csv")
-    listing = [
-        old,
-        landed("day=2026-08-31/a.csv"),
-        landed("day=2026-08-31/b.csv"),
-        landed("day=2026-08-31/b.txt"),
-        landed("day=2026-09-01/young.csv", at=86_399),
-        landed("day=2026-09-20/outside.csv"),
-    ]
-    bookmark = loaded(old, declaration=settling)
-    plan = plan_of(listing, bookmark=bookmark, declaration=settling, window=Window(last=date(2026, 9, 2)))
-    assert unseen_dates(plan) == {date(2026, 8, 31): 2, date(2026, 9, 1): 1}
 
 
 def prints(*listing: LandingObject, declaration: Declaration | None = None, now: datetime = LATER) -> dict[str, str]:

@@ -277,12 +277,12 @@ def test_a_newest_date_with_a_skipped_object_is_not_the_whole_truth() -> None:
 
 def test_a_date_misses_what_was_read_before_a_reset() -> None:
     bookmark = consumed(consumed(Bookmark(), A30, B30), landed(D31 + "bad.csv"), bad=(D31 + "bad.csv",))
-    found = plan_of(A30, A31, bookmark=seen_nothing(bookmark, whole_dates=True))
+    found = plan_of(A30, A31, bookmark=seen_nothing(bookmark))
     assert (found.missing, planned(found)) == ((B30.uri,), [[D30 + "a.csv", D31 + "a.csv"]])
 
 
 def test_a_snapshots_newest_date_stays_the_newest_after_a_reset() -> None:
-    bookmark = seen_nothing(consumed(Bookmark(), A30, A31, declaration=SNAPSHOT), whole_dates=True)
+    bookmark = seen_nothing(consumed(Bookmark(), A30, A31, declaration=SNAPSHOT))
     assert plan_of(A30, bookmark=bookmark, declaration=SNAPSHOT).newest_date is None
     assert plan_of(A30, A31, bookmark=bookmark, declaration=SNAPSHOT).newest_date == date(2026, 8, 31)
 
@@ -302,7 +302,7 @@ def test_a_date_of_which_a_part_is_set_is_not_read_in_pieces(declaration: Any) -
 def test_a_set_after_a_reset_leaves_dates_as_they_were_read() -> None:
     before = consumed(Bookmark(), A30, B30)
     done = [outcome(obj, day=date(2026, 8, 30)) for obj in (A30, B30)]
-    after = marked(seen_nothing(before, whole_dates=True), done, batch_id="set", version=3, whole_dates=True)
+    after = marked(seen_nothing(before), done, batch_id="set", version=3, whole_dates=True)
     assert (after.seen, after.paused) == (before.seen, {})
 
 
