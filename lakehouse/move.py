@@ -68,7 +68,8 @@ class BookmarkChange:
     position is so already, and for a dry run.
 
     `to_read` is what a load would read after it, `again` how many of these were read before; `deferred` counts what
-    waits. `marked` is what was counted as consumed. `inserted` and `deleted` are rows that came back and that went.
+    waits. `marked` is what was counted as consumed. `inserted` and `deleted` sum up how many rows more and fewer
+    landing dates have.
     """
 
     table: str
