@@ -10,7 +10,7 @@ from lakehouse.bookmark_history import named_version
 from lakehouse.bookmark_move import seen_as, seen_nothing
 from lakehouse.errors import UsageError
 from lakehouse.model import Decision, ObjectDecision
-from lakehouse.move import BookmarkChange, Move, Source, change_bookmark, decisions_of, outcomes_of
+from lakehouse.move import BookmarkChange, Listed, Move, change_bookmark, decisions_of, outcomes_of
 from lakehouse.operator_change import Operator
 from lakehouse.position import Position
 from lakehouse.services import Services
@@ -33,7 +33,7 @@ def reset_bookmark(
     Raises what `find_position` and `discover` raise, LeaseHeld, and Conflict if others always commit first.
     """
 
-    def move(position: Position, _: Source) -> Move:
+    def move(position: Position, _: Listed) -> Move:
         after = seen_nothing(position.bookmark)
         nothing = "" if position.bookmark.seen else "nothing is seen: a load reads everything as it is"
         return Move(RESET, after, nothing)
@@ -49,7 +49,7 @@ def rewind_bookmark(
     Raises UsageError for a version that is not there, and what `reset_bookmark` raises.
     """
 
-    def move(position: Position, _: Source) -> Move:
+    def move(position: Position, _: Listed) -> Move:
         version, head = named_version(declaration, services, position.target.bookmark, named)
         then = load_bookmark(services.state, head)
         after = seen_as(position.bookmark, then)
@@ -74,7 +74,7 @@ def set_bookmark(
             next=f"lakehouse bookmark rewind {declaration.table} --to-batch BATCH --reason TEXT",
         )
 
-    def move(position: Position, source: Source) -> Move:
+    def move(position: Position, source: Listed) -> Move:
         decided = decisions_of(declaration, position.bookmark, source)
         items = [item for item in decided if item.decision in _WAITING]
         why = f"set to now by {operator.author}, not read: {operator.reason}"

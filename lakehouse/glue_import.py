@@ -11,7 +11,7 @@ from lakehouse.bookmark import IMPORT
 from lakehouse.errors import UsageError
 from lakehouse.glue_state import GlueState
 from lakehouse.model import Decision
-from lakehouse.move import BookmarkChange, Move, Source, change_bookmark, decisions_of, outcomes_of
+from lakehouse.move import BookmarkChange, Listed, Move, change_bookmark, decisions_of, outcomes_of
 from lakehouse.operator_change import Operator
 from lakehouse.position import Position
 from lakehouse.services import Services
@@ -30,7 +30,7 @@ def import_glue(
     Raises UsageError for a context that has seen objects already, and what `reset_bookmark` raises.
     """
 
-    def move(position: Position, source: Source) -> Move:
+    def move(position: Position, source: Listed) -> Move:
         if seen := position.bookmark.seen:
             raise UsageError(
                 f"bookmark {declaration.context} has a position of its own: version {position.bookmark.version}, "

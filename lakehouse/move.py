@@ -68,7 +68,8 @@ class BookmarkChange:
     position is so already, and for a dry run.
 
     `to_read` is what a load would read after it, `again` how many of these were read before; `deferred` counts what
-    waits. `marked` is what was counted as consumed. `inserted` and `deleted` are rows that came back and that went.
+    waits. `marked` is what was counted as consumed. `inserted` and `deleted` sum up how many rows more and fewer
+    landing dates have.
     """
 
     table: str
@@ -119,7 +120,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Listed:
     """The objects of the source at one moment."""
 
     listing: tuple[LandingObject, ...]
@@ -131,7 +132,7 @@ def change_bookmark(
     operator: Operator,
     services: Services,
     kind: str,
-    move: Callable[[Position, Source], Move],
+    move: Callable[[Position, Listed], Move],
     *,
     dry_run: bool,
 ) -> BookmarkChange:
@@ -139,18 +140,18 @@ def change_bookmark(
 
     def once() -> BookmarkChange | None:
         position = find_position(declaration, services)
-        source = source_now(declaration, services)
+        source = listed_now(declaration, services)
         return publish_move(declaration, position, move(position, source), source, operator, services, dry_run=dry_run)
 
     return decide(declaration, operator, services, kind, once, dry_run=dry_run)
 
 
-def source_now(declaration: Declaration, services: Services) -> Source:
+def listed_now(declaration: Declaration, services: Services) -> Listed:
     now = services.now()
-    return Source(list_source(declaration, services, Window()), now)
+    return Listed(list_source(declaration, services, Window()), now)
 
 
-def decisions_of(declaration: Declaration, bookmark: Bookmark, source: Source) -> tuple[ObjectDecision, ...]:
+def decisions_of(declaration: Declaration, bookmark: Bookmark, source: Listed) -> tuple[ObjectDecision, ...]:
     """What a load decides about every listed object by itself."""
     uris = frozenset(item.uri for item in source.listing)
     found = decide_objects(uris, declaration=declaration, bookmark=bookmark, listing=source.listing, now=source.now)
@@ -178,7 +179,7 @@ def publish_move(
     declaration: Declaration,
     position: Position,
     move: Move,
-    source: Source,
+    source: Listed,
     operator: Operator,
     services: Services,
     *,
@@ -234,7 +235,7 @@ def _told(
     position: Position,
     move: Move,
     after: Bookmark,
-    source: Source,
+    source: Listed,
     operator: Operator,
     *,
     dry_run: bool,

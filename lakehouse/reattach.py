@@ -6,8 +6,11 @@ used; on a table without any of ours nothing is seen. No row is touched.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from pyiceberg.table.snapshots import Snapshot
 
 from lakehouse import naming
 from lakehouse.bookmark import REATTACH
@@ -15,12 +18,12 @@ from lakehouse.bookmark_move import stood_as
 from lakehouse.errors import UsageError
 from lakehouse.ledger import newest_in_ledger, rebuild
 from lakehouse.model import Reference
-from lakehouse.move import BookmarkChange, Move, publish_move, source_now
+from lakehouse.move import BookmarkChange, Move, listed_now, publish_move
 from lakehouse.operator_change import Operator, decide
 from lakehouse.position import Position, detached_target, find_position
 from lakehouse.services import Services
 from lakehouse.state import load_bookmark
-from lakehouse.target import Target, ancestry, summary
+from lakehouse.target import Target, ancestry, is_ours, summary
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -37,7 +40,7 @@ def rewind_to_table(
 
     def once() -> BookmarkChange | None:
         target, reason = detached_target(declaration, services)
-        source = source_now(declaration, services)
+        source = listed_now(declaration, services)
         if not reason:
             position = find_position(declaration, services)
             move = Move(REATTACH, position.bookmark, "the bookmark stands on its table")
@@ -51,8 +54,9 @@ def rewind_to_table(
 
 def _attached(declaration: Declaration, target: Target, services: Services) -> tuple[Position, Move]:
     """What is known now, with the chain of what the table has, and the move to that."""
-    found = _newest_of_ours(target)
-    if found is None and target.main is not None and target.rows != 0:
+    line = [] if target.table is None else [*ancestry(target.table, target.main)]
+    found = _newest_of(target.context, line)
+    if found is None and target.main is not None and target.rows != 0 and not any(map(is_ours, line)):
         raise UsageError(
             f"table {declaration.table} has rows, and no batch of ours is behind main: they are not accounted for",
             next=f"lakehouse adopt {declaration.table}"
@@ -65,12 +69,10 @@ def _attached(declaration: Declaration, target: Target, services: Services) -> t
     return Position(target, known), Move(REATTACH, stood_as(known, then), to_version=then.version)
 
 
-def _newest_of_ours(target: Target) -> Reference | None:
-    if target.table is None:
-        return None
-    for snapshot in ancestry(target.table, target.main):
+def _newest_of(context: str, line: Iterable[Snapshot]) -> Reference | None:
+    for snapshot in line:
         keys = summary(snapshot)
-        if keys.get(naming.CONTEXT) == target.context and naming.MANIFEST in keys:
+        if keys.get(naming.CONTEXT) == context and naming.MANIFEST in keys:
             return Reference(keys[naming.MANIFEST], keys[naming.MANIFEST_SHA256])
     return None
 

@@ -23,7 +23,7 @@ from lakehouse.catalog import translated
 from lakehouse.errors import CountsDiffer, DataError, UsageError
 from lakehouse.iceberg import PARALLEL_READS, LiveFiles, live_files
 from lakehouse.model import DateCounts, Equation, Manifest, Reference, RowCounts
-from lakehouse.move import BookmarkChange, Move, Restored, Source, change_bookmark
+from lakehouse.move import BookmarkChange, Listed, Move, Restored, change_bookmark
 from lakehouse.operator_change import Operator
 from lakehouse.position import Position
 from lakehouse.reconcile import LIVE_CHANGE, expected_by_date
@@ -47,7 +47,7 @@ def rewind_with_table(
     is gone, CountsDiffer where its rows are not those that the manifests tell, and what `reset_bookmark` raises.
     """
 
-    def move(position: Position, _: Source) -> Move:
+    def move(position: Position, _: Listed) -> Move:
         version, head = named_version(declaration, services, position.target.bookmark, named)
         if head is None:
             raise UsageError(

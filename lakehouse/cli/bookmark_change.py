@@ -191,7 +191,7 @@ def _print(change: BookmarkChange) -> None:
         "snapshot": change.snapshot_id,
         "to read": f"{_sum(change.to_read)}{again}; {change.deferred:,} deferred",
         "done with": f"{_sum(change.marked)}, not read" if change.marked.count else None,
-        "rows": f"{change.inserted:,} came back, {change.deleted:,} went"
+        "rows": f"{change.inserted:,} more and {change.deleted:,} fewer by landing date"
         if change.inserted or change.deleted
         else None,
         "glue": ", ".join(f"{count:,} {name}" for name, count in change.counts.items()) or None,

@@ -18,6 +18,8 @@ import pytest
 from pyiceberg.table import Table
 
 from lakehouse.model import Receipt, State
+from lakehouse.operator_change import Operator
+from lakehouse.rewind_table import rewind_with_table
 from tests.lake import DAY_1, DAY_2, DAY_3, Lake, csv
 from tests.readers.canonical import canonical
 from tests.readers.environment import Missing
@@ -228,6 +230,21 @@ def test_every_snapshot_of_ours_is_whole(stack: Any, tmp_path: Path, duckdb_read
     for reader in (PyIcebergReader(), duckdb_reader):
         found = reader.rows(shop.table, ("order_id", "amount"), snapshot=first)
         assert {row["order_id"]: row["amount"] for row in found} == before
+
+
+def test_g35_a_table_that_went_back_is_read_the_same_by_all(stack: Any, tmp_path: Path, readers: list[Reader]) -> None:
+    """Its delete files count as they did, and files that are live again are read."""
+    shop = shop_of(stack, tmp_path, properties=MERGE_ON_READ)
+    shop.fill()
+    rows, version = dict(shop.rows), str(shop.lake.version())
+    shop.load(DAY_1, {3: "203.00", 7: "207.00", 50: "250.00"}, 7)
+    shop.lake.write_declaration(shop.lake.declaration_text().replace(MERGE_ON_READ, "write.merge.mode: copy-on-write"))
+    shop.load(DAY_2, {5: "205.00", 12: "212.00"}, 8)
+    operator = Operator("anna@host", "a wrong export", "test")
+    done = rewind_with_table(shop.lake.declaration, version, operator, shop.lake.services())
+    assert done.state is State.COMMITTED
+    shop.rows = rows
+    check(shop, *readers)
 
 
 class TestAfterSpark:
