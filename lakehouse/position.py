@@ -17,7 +17,7 @@ from lakehouse.model import Bookmark, Grave, Hold, Manifest
 from lakehouse.recover import Attachment, attachment
 from lakehouse.services import Services
 from lakehouse.state import load_bookmark, read_manifest, walk
-from lakehouse.target import Target, look, manifest_of, refuse_what_we_cannot_merge
+from lakehouse.target import Target, look, manifest_of, refuse_what_we_cannot_merge, summary
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -169,16 +169,25 @@ def _others(target: Target, services: Services) -> dict[str, Manifest]:
 
 def _refuse_renamed(declaration: Declaration, target: Target, services: Services) -> None:
     """Raise UsageError if another bookmark of the table goes on where this context's has ended."""
-    if target.tag is not None:
-        return
     old = declaration.context
+    if target.tag is None and (new := _renamed_to(old, target, services)) is not None:
+        raise UsageError(
+            f"bookmark {old} of table {declaration.table} was renamed to {new}; nothing was read",
+            next=f"declare bookmark: {new} in {declaration.path}, or "
+            f"lakehouse bookmark rename {declaration.table} {new} {old} --reason TEXT",
+        )
+
+
+def _renamed_to(old: str, target: Target, services: Services) -> str | None:
+    """The bookmark that was called `old`: the snapshot of the renaming says so, and its manifests for ever."""
+    keys = [summary(snapshot) for snapshot in target.table.metadata.snapshots] if target.table else []
+    for found in reversed(keys):
+        if found.get(naming.RENAMED_FROM) == old and found.get(naming.CONTEXT) in target.bookmarks:
+            return found[naming.CONTEXT]
     for context, snapshot in target.bookmarks.items():
         if any(manifest.context == old for manifest, _ in walk(services.state, manifest_of(snapshot))):
-            raise UsageError(
-                f"bookmark {old} of table {declaration.table} was renamed to {context}; nothing was read",
-                next=f"declare bookmark: {context} in {declaration.path}, or "
-                f"lakehouse bookmark rename {declaration.table} {context} {old} --reason TEXT",
-            )
+            return context
+    return None
 
 
 def _detached(declaration: Declaration, target: Target, reason: str) -> Detached:

@@ -59,18 +59,17 @@ def test_g08_each_source_has_a_position_of_its_own(lake: ManyLake) -> None:
 
 
 def test_g08_a_tie_between_sources_is_broken_as_within_one(lake: ManyLake) -> None:
-    lake.land("us", DAY_1, "a.csv", csv(order(1, "2.00")))
+    """The same key and order value: object time, then uri decide, in whatever order the sources are loaded."""
+    lake.land("us", DAY_1, "a.csv", csv(order(1, "2.00"), order(2, "2.00", 5)))
     lake.load()
-    # the same order value: the object that was written later wins, in whatever order the sources are loaded
-    lake.land("eu", DAY_1, "a.csv", csv(order(1, "1.00")))
+    lake.land("eu", DAY_1, "a.csv", csv(order(1, "1.00"), order(2, "1.00")))
     lake.load()
-    newer = max(
-        ("us", "eu"),
-        key=lambda name: lake.stack.s3.head_object(
-            Bucket="landing", Key=f"{lake.name}/{name}/input_date={DAY_1}/a.csv"
-        )["LastModified"].timestamp(),
+    services = lake.services()
+    eu, us = (
+        next(iter(find_position(one, services).bookmark.seen.values())).object for one in lake.declaration.by_source
     )
-    assert lake.amounts() in ({1: "1.00"}, {1: "2.00"} if newer == "us" else {1: "1.00"})
+    first = "1.00" if (eu.last_modified, eu.uri) > (us.last_modified, us.uri) else "2.00"
+    assert lake.amounts() == {1: first, 2: "2.00"}
     assert lake.differences(reread=True) == []
 
 
@@ -109,6 +108,21 @@ def test_g08_a_blocked_source_is_the_ending_of_the_load(lake: ManyLake) -> None:
     assert (code, len(rows)) == (0, 1), rows
     code, found, _ = lake.cli("status", lake.table, "--json")
     assert {one["context"]: one["state"] for one in found} == {"eu": "blocked", "us": "committed"}
+
+
+def test_g08_rejects_are_replayed_by_the_source_that_has_them(lake: ManyLake) -> None:
+    lake.land("eu", DAY_1, "a.csv", csv(order(1)))
+    lake.land("us", DAY_1, "a.csv", csv(order(2), "x,c,1.00,2026-08-30T10:00:00Z"))
+    receipt = lake.load()
+    batch = part(receipt, "us").batches[0].batch_id
+    code, rows, _ = lake.cli("rejects", "show", lake.table, "--json")
+    assert (code, [row["batch_id"] for row in rows]) == (0, [batch])
+    code, done, errors = lake.cli("rejects", "replay", lake.table, "--batch", batch, "--json")
+    assert (code, done["context"], done["replay"]["context"]) == (0, "us", "us"), errors
+    code, done, errors = lake.cli("rejects", "replay", lake.table, "--dry-run", "--json")
+    assert (code, [one["context"] for one in done["sources"]]) == (0, ["eu", "us"]), errors
+    code, _, errors = lake.cli("rejects", "replay", lake.table, "--batch", "nothing")
+    assert code == 2 and "no batch of that id" in errors
 
 
 def test_g08_commands_look_at_one_source_or_at_all(lake: ManyLake) -> None:
