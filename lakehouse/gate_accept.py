@@ -126,7 +126,8 @@ def _refused_gate(record: AttemptRecord, gate: str) -> GateResult:
     failed = [g for g in record.gates if g.stops]
     found = next((g for g in failed if g.name == gate), None)
     if found is None:
-        known = "passed" if any(g.name == gate for g in record.gates) else "was not asked"
+        asked = next((g for g in record.gates if g.name == gate), None)
+        known = "was not asked" if asked is None else "passed" if asked.passed else f"is {asked.accepted}"
         raise UsageError(
             f"gate {gate} {known}, so there is nothing to accept: batch={record.batch_id} "
             f"failed={', '.join(g.name for g in failed)}",

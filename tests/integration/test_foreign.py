@@ -80,6 +80,7 @@ def test_the_named_command_accepts_and_a_later_snapshot_fails_again(lake: Lake, 
     code, dry = said_by(lake, *words, "moved by hand", "--dry-run", "--json")
     assert (code, dry["state"], dry["rows"], dry["dates"]) == (0, "nothing_to_do", 1, {str(DAY_1): 1})
     assert lake.version() == 1
+    assert said_by(lake, *words, "moved by hand", "--dry-run") == (0, None), "for people"
     code, done = said_by(lake, *words, "moved by hand", "--json")
     assert (code, done["state"], done["bookmark_version"], done["rows"]) == (0, "committed", 2, 1)
     assert said_by(lake, "reconcile", lake.table, "--json")[0] == 0

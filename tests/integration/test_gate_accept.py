@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lakehouse.cli.load import print_receipt
 from lakehouse.errors import LeaseHeld, UsageError
 from lakehouse.gate_accept import GateAcceptance, accept_gate
 from lakehouse.ingest import LoadRequest, ingest
@@ -47,7 +48,7 @@ def accepted_in_bookmark(lake: Lake) -> int:
     return len(find_position(lake.declaration, lake.services()).bookmark.accepted)
 
 
-def test_the_named_command_lets_the_batch_pass(lake: Lake, said_by: SaidBy) -> None:
+def test_the_named_command_lets_the_batch_pass(lake: Lake, said_by: SaidBy, capsys: pytest.CaptureFixture[str]) -> None:
     """The table does not exist yet: the decision makes it."""
     receipt = block(lake)
     batch_id = receipt.batches[0].batch_id
@@ -60,6 +61,7 @@ def test_the_named_command_lets_the_batch_pass(lake: Lake, said_by: SaidBy) -> N
     code, dry = said_by(lake, *words, "the sender knows of it", "--dry-run", "--json")
     assert (code, dry["state"], dry["dry_run"], dry["value"], dry["limit"]) == (0, "nothing_to_do", True, 0.5, 0.1)
     assert not lake.stack.catalog().table_exists(lake.table)
+    assert said_by(lake, *words, "the sender knows of it", "--dry-run") == (0, None), "for people"
     code, done = said_by(lake, *words, "the sender knows of it", "--json")
     assert (code, done["state"], done["bookmark_version"], done["ledger"]) == (0, "committed", 1, "ok")
     assert done["next"] == f"lakehouse load {lake.table}"
@@ -67,6 +69,7 @@ def test_the_named_command_lets_the_batch_pass(lake: Lake, said_by: SaidBy) -> N
     said = f"accepted by {done['author']} at "
     (plan_text,) = lake.plan().accepted
     assert plan_text.startswith(f"gate {REJECTED} of batch 1: {said}") and plan_text.endswith("the sender knows of it")
+    assert said_by(lake, "plan", lake.table) == (0, None)
     loaded = lake.load()
     assert (loaded.state, loaded.exit_code, loaded.rows.rejected, loaded.bookmark_version) == (State.COMMITTED, 0, 1, 2)
     gate = receipt_json(loaded)["gates"][REJECTED]
@@ -81,6 +84,8 @@ def test_the_named_command_lets_the_batch_pass(lake: Lake, said_by: SaidBy) -> N
     assert code == 0 and [h["kind"] for h in history] == ["load", "gate-accept"]
     assert lake.amounts() == {1: "1.00"} and lake.differences(reread=True) == []
     assert (accepted_in_bookmark(lake), lake.plan().accepted) == (0, ())
+    print_receipt(loaded)
+    assert f"gate {REJECTED}: 0.5 is over 0.1, {said}" in capsys.readouterr().out
 
 
 def test_other_objects_are_blocked_again(lake: Lake) -> None:
@@ -140,6 +145,8 @@ def test_each_gate_is_accepted_by_itself(lake: Lake) -> None:
     blocked = lake.load()
     assert [g.name for g in blocked.gates if g.stops] == ["max_duplicate_ratio"]
     assert "max_rejected_ratio" not in blocked.error
+    error = failure(lambda: accept(lake, blocked))
+    assert f"gate {REJECTED} is accepted by ann@host" in error.message
     assert accept(lake, receipt, "max_duplicate_ratio").next == f"lakehouse load {lake.table}"
     assert lake.load().state is State.COMMITTED
 
