@@ -116,6 +116,25 @@ def test_a_checkpoint_writes_only_what_changes_touch() -> None:
     assert (written, sizes(less), len(less)) == ([], [10] * 9, 90)
 
 
+def test_two_sets_differ_where_they_do_and_common_parts_are_not_read() -> None:
+    store = MemoryStore()
+    items = stored(store)
+    gone = seen(55).object.uri
+    changed = items.changed({**mapping([seen(41, "B"), seen(100)]), gone: None})
+    expected = [
+        (seen(41).object.uri, seen(41), seen(41, "B")),
+        (gone, seen(55), None),
+        (seen(100).object.uri, None, seen(100)),
+    ]
+    assert [*items.differences(changed)] == expected
+    for after in (rewrite(store, changed, "3/")[0], Seen(mapping(changed.values()))):
+        assert [*items.differences(after)] == expected
+        assert [*after.differences(items)] == [(uri, new, old) for uri, old, new in expected]
+    store.reads.clear()
+    assert [*items.differences(items)] == []
+    assert store.reads == []
+
+
 def test_new_objects_at_the_end_fill_parts_and_others_split_them_evenly() -> None:
     store = MemoryStore()
     items = stored(store, 95)
