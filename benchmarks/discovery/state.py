@@ -63,7 +63,7 @@ def old_parts(sizes: Sizes, count: int, declaration: Declaration) -> Iterator[pa
     with duckdb.connect() as con:
         for start in range(-count, 0, PART_OBJECTS):
             end = min(0, start + PART_OBJECTS)
-            yield con.execute(
+            rows = con.sql(
                 """select day as landing_date,
                     printf('s3://%s/%slanding_date=%s/orders_%06d.csv', $bucket, $prefix, day::varchar, number) as uri,
                     '"' || md5(uri) || '"' as etag, null::varchar as version_id, 1000 + number as size,
@@ -72,11 +72,12 @@ def old_parts(sizes: Sizes, count: int, declaration: Declaration) -> Iterator[pa
                     $declaration as declaration
                 from (select n, ($first::date + (floor(n / $per)::bigint)::integer) as day,
                     (n - floor(n / $per)::bigint * $per) as number from range($start, $end) t(n)) order by uri""",
-                {
+                params={
                     "bucket": BUCKET, "prefix": PREFIX, "at": READ_AT, "declaration": declaration.hash,
                     "first": FIRST_LISTED, "per": sizes.per_date, "start": start, "end": end,
                 },
-            ).to_arrow_reader(PART_OBJECTS).read_all().cast(schema)  # fmt: skip
+            )  # fmt: skip
+            yield rows.to_arrow_table().cast(schema)
 
 
 def seen_parts(items: Sequence[LandingObject], declaration: Declaration) -> Iterator[pa.Table]:

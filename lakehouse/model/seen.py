@@ -186,12 +186,15 @@ class Seen(Mapping[str, SeenObject]):
         """What this set and the other know differently, by uri and in that order; what they store in common is not
         read."""
         changed = {*self.changes, *other.changes}
-        known = self.lookup(changed), other.lookup(changed)
-        apart = self.store.apart_from(other.store), other.store.apart_from(self.store)
-        mine, theirs = (Seen(found, store) for found, store in zip(known, apart, strict=True))
+        mine, theirs = self._apart_from(other, changed), other._apart_from(self, changed)
         for uri, pair in _side_by_side(mine.stream(), theirs.stream()):
             if pair[0] != pair[1]:
                 yield uri, *pair
+
+    def _apart_from(self, other: Seen, changed: Collection[str]) -> Seen:
+        """What is not stored in common with the other, and all of what either has changed."""
+        known = self.lookup(changed)
+        return Seen({uri: known.get(uri) for uri in changed}, self.store.apart_from(other.store))
 
     def _over(self, stored: Iterable[SeenObject], fits: Callable[[SeenObject], bool]) -> Iterator[SeenObject]:
         """Stored objects with the changes that fit among them, both in the order of their uris."""

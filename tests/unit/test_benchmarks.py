@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
@@ -20,6 +21,10 @@ from benchmarks import run as benchmark
 from benchmarks.checker import compare_rows, expected_of_day, files_by_day, read_expected
 from benchmarks.claims import AGAIN, FIRST, Claim, claims
 from benchmarks.counting import CATALOG_READ, CATALOG_WRITE, DATA, LANDING, LISTING, STATE, TABLE_WRITE, Request, kind
+from benchmarks.discovery.sizes import LARGE, PLAN, TICK, Sizes
+from benchmarks.discovery.sizes import LISTING as BARE_LISTING
+from benchmarks.discovery.sizes import declaration_text as seen_declaration
+from benchmarks.discovery.state import old_parts
 from benchmarks.generate import generate, session, write_day
 from benchmarks.measure import jobs
 from benchmarks.ours import declaration_text
@@ -34,7 +39,9 @@ from benchmarks.result import OURS, Result, Run, distances
 from benchmarks.rewind import back, mark
 from benchmarks.rows import names, rows_of_day
 from benchmarks.workload import DAYS, MERGING, NEW_DAY, Batch, Dataset, Target, cases, first_days, needed
+from lakehouse.checkpoint import seen_objects
 from lakehouse.declaration.load import parse_declarations
+from lakehouse.placement import landing_date
 
 ROWS = 30_000
 SETS = {
@@ -284,6 +291,30 @@ def test_reading_is_compared_with_others_and_with_its_memory() -> None:
     for rows, must in ((10_000_000, 3.0), (1_000_000, 1.5)):
         (claim,) = claims(_result("big-csv", rows, {OURS: [_run(1.0)]}), {})
         assert (claim.value, claim.must, claim.verdict) == (1.0, must, "pass")
+
+
+def test_discovery_is_compared_with_its_listing() -> None:
+    tick = [replace(_run(2.5), checked={"cursor bytes": 900})]
+    runs = {BARE_LISTING: [_run(2.0)], PLAN: [_run(2.9)], LARGE: [_run(3.5)], TICK: tick}
+    found = claims(_result("discovery", 10_000_000, runs), {})
+    assert [claim.verdict for claim in found] == [
+        "pass",
+        "MISSED",
+        "pass, aim reached",
+        "MISSED",
+        "pass",
+    ]
+    assert "1 listed objects" in bar_chart(_result("discovery", 10_000_000, runs))
+
+
+def test_objects_that_are_not_listed_any_more_come_in_the_order_of_their_keys() -> None:
+    sizes = Sizes(50_000)
+    (declaration,) = parse_declarations(seen_declaration("bench.seen_5000"), path=Path("defs.yaml"), env={})
+    found = [item for table in old_parts(sizes, 25_000, declaration) for item in seen_objects(table)]
+    assert [item.object.uri for item in found] == [f"s3://landing/{sizes.key(n)}" for n in range(-25_000, 0)]
+    assert [item.object.uri for item in found] == sorted(item.object.uri for item in found)
+    days = {landing_date(item.object.uri, source=declaration.source) == item.landing_date for item in found}
+    assert days == {True}
 
 
 FILES = Files(3, BAD_STEP // 2)
