@@ -344,7 +344,7 @@ def test_a_timestamp_beyond_microseconds_is_a_reject(
     assert [(line, column) for line, column, *_ in result.rejects] == [(2, "v")]
     assert "does not fit a" in result.rejects[0][2]
     # one that nobody declared has no text that says it
-    with pytest.raises(UnreadableObject, match=r"a timestamp beyond microseconds: .*column='v'"):
+    with pytest.raises(UnreadableObject, match=r"a timestamp that no column holds: .*column='v'"):
         stage(table, {"id": "long"}, unknown_columns="rescue", write=write)
     assert stage(table, {"id": "long"}, unknown_columns="ignore", write=write).rows == [(0,), (1,), (2,)]
 
