@@ -86,7 +86,7 @@ def _shift(days: Any) -> Any:
     quarters: Any = pc.multiply(counted, 4)
     century: Any = pc.divide(pc.add(quarters, pa.scalar(3)), _CYCLE)
     shift = pc.add(pc.subtract(pc.divide(century, 4), century), 2 + 3 * _CYCLES)
-    return pc.if_else(pc.less(days, _GREGORIAN), shift, 0)
+    return pc.if_else(pc.less(days, pa.scalar(_GREGORIAN)), shift, 0)
 
 
 def floored(numbers: Any, unit: int) -> Any:
