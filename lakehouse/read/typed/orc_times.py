@@ -48,7 +48,7 @@ def of_clock(array: Any, zone: str) -> Any:
     kind = array.type
     if not (types.is_timestamp(kind) and kind.tz is None and kind.unit == "ns") or zone in ("", *UTC_NAMES):
         return array
-    clock = ZoneInfo(zone)
+    clock = _clock(zone)
     offset = _seconds(_EPOCH.astimezone(clock).replace(tzinfo=UTC))
     nanos = array.cast(pa.int64())
     seconds = floored(nanos, _SECOND)
@@ -59,6 +59,13 @@ def of_clock(array: Any, zone: str) -> Any:
     right = pc.add(nanos, pc.if_else(pc.and_(cut, between), change, 0))
     known = pc.greater_equal(nanos, pa.scalar(_known_from(clock) * _SECOND))
     return pc.if_else(known, right, INFINITE).cast(kind)
+
+
+def _clock(zone: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(zone)
+    except (KeyError, OSError, ValueError):
+        raise ValueError(f"a zone that nobody knows: {zone!r}") from None
 
 
 def _known_from(clock: ZoneInfo) -> int:
