@@ -203,11 +203,11 @@ def ends_the_process(data: bytes, path: Path) -> bool:
 
 def check_damaged_of_spark(
     con: duckdb.DuckDBPyConnection, folder: Path, writer: SparkWriter, spark: SparkReader, seed: int
-) -> list[Result | None | str]:
+) -> list[Result | str | None]:
     """One file of Spark's, damaged fifty times; those that would end this process are told as "ends"."""
     made = spark_corpus.made(random.Random(seed), 20, writer)
     data = writer.write(spark, made.table, folder)
-    found: list[Result | None | str] = []
+    found: list[Result | str | None] = []
     for number in range(50):
         broken = damaged(data, random.Random(seed * 50 + number))
         if writer.format["type"] == "orc" and ends_the_process(broken, folder / "probe"):
@@ -236,7 +236,7 @@ def test_a_million_values_of_every_way_in_which_spark_writes(
     while compared < 1_000_000:
         compared += check_spark(con, tmp_path, writer, spark, seed)
         seed += 1
-    results: list[Result | None | str] = []
+    results: list[Result | str | None] = []
     while len(results) < 1000:
         results += check_damaged_of_spark(con, tmp_path, writer, spark, seed)
         seed += 1
