@@ -214,9 +214,12 @@ class MergeMachine(RuleBasedStateMachine):
         else:
             self.setup = replace(self.setup, extra="bigint" if self.setup.extra else "int")
 
-    @rule(how=st.sampled_from(["reset", "rewind", "with table", "set"]), choice=st.integers(0, 9))
-    def move_the_bookmark(self, how: str, choice: int) -> None:
+    @rule(how=st.sampled_from(["reset", "rewind", "with table", "set"]), choice=st.integers(0, 9), arrivals=ARRIVALS)
+    def move_the_bookmark(self, how: str, choice: int, arrivals: list[Arrival]) -> None:
         """No row moves, but with the table; the next load reads what is unseen then, and doubles nothing."""
+        for arrival in arrivals:
+            self._land(arrival)
+        self.loads += 1
         declaration, services = declare_text(self.setup.text), self.lake.services
         version = sorted(self.before)[choice % len(self.before)]
         then = self.before[version].copy()
