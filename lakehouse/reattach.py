@@ -61,7 +61,7 @@ def _attached(declaration: Declaration, target: Target, services: Services) -> t
             f"table {declaration.table} has rows, and no batch of ours is behind main: they are not accounted for",
             next=f"lakehouse adopt {declaration.table}"
             if target.tag is None and not target.knows_context
-            else "set main to a snapshot that a batch has published; or drop the table, and the next load makes it",
+            else "set main to a snapshot that a batch has published, or drop the table; then the same command again",
         )
     then = load_bookmark(services.state, found)
     lost = load_bookmark(services.state, target.bookmark) if target.tag is not None else then

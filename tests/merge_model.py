@@ -62,17 +62,23 @@ class Rules:
 
 @dataclass
 class Model:
-    """The table. `rows` in any order; `graves` holds the newest hard delete of each key."""
+    """The table. `rows` in any order; `graves` holds the newest hard delete of each key. `seen` is what the bookmark
+    counts as read, `read` what the table has rows of."""
 
     rules: Rules
     rows: list[Row] = field(default_factory=list)
     graves: dict[Any, Row] = field(default_factory=dict)
     read: dict[str, datetime] = field(default_factory=dict)
+    seen: dict[str, datetime] = field(default_factory=dict)
+
+    def copy(self) -> Model:
+        """The table as it is now."""
+        return Model(self.rules, list(self.rows), dict(self.graves), dict(self.read), dict(self.seen))
 
     def planned(self, listing: Iterable[Landed], *, full: bool) -> list[Landed]:
         """The objects that a load reads: those that are unseen, and what the mode wants to see beside them."""
         listed = list(listing)
-        unseen = [o for o in listed if full or self.read.get(o.uri) != o.mtime]
+        unseen = [o for o in listed if full or self.seen.get(o.uri) != o.mtime]
         days = {o.day for o in unseen}
         if self.rules.mode == "replace_partition":
             return [o for o in listed if o.day in days]
@@ -105,6 +111,7 @@ class Model:
                 else:
                     counts = self._merge(staged, again, settled=newest)
         self.read.update({o.uri: o.mtime for o in objects})
+        self.seen.update({o.uri: o.mtime for o in objects})
         return replace(counts, read=len(staged), staged=len(staged))
 
     def _replace(self, staged: Sequence[Row], old: Sequence[Row]) -> RowCounts:

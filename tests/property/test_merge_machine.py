@@ -33,7 +33,10 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Summary
 from pyiceberg.transforms import IdentityTransform
 
+from lakehouse.bookmark_change import reset_bookmark, rewind_bookmark, set_bookmark
 from lakehouse.model import Mode, Receipt, State
+from lakehouse.operator_change import Operator
+from lakehouse.rewind_table import rewind_with_table
 from tests.local_lake import LocalLake, declare_text
 from tests.merge_model import Deletes, Landed, Model, Order, Row, Rules
 from tests.readers.canonical import canonical
@@ -41,6 +44,7 @@ from tests.readers.environment import Missing
 from tests.readers.reader import DuckDBReader
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
+OPERATOR = Operator("anna@host", "a test", "test")
 DAYS = [date(2024, 1, 1) + timedelta(days=n) for n in range(3)]
 ARROW = {
     "id": pa.int64(),
@@ -159,6 +163,8 @@ class MergeMachine(RuleBasedStateMachine):
         self.loads = 0
         self.foreign = False
         self.published: dict[int, list[str]] = {}
+        self.before: dict[int, Model] = {}
+        self.alone_since = 0
 
     @initialize(data=st.data(), arrivals=ARRIVALS)
     def first_load(self, data: st.DataObject, arrivals: list[Arrival]) -> None:
@@ -195,6 +201,7 @@ class MergeMachine(RuleBasedStateMachine):
     @rule(rename=st.booleans())
     def change_the_schema(self, rename: bool) -> None:
         """A column is declared, widened and dropped; dropped by another writer, as a rename is."""
+        self.alone_since = max(self.before) + 1
         if rename and self.setup.value_name == "n":
             with self.lake.table().update_schema() as update:
                 update.rename_column("n", "amount")
@@ -206,6 +213,29 @@ class MergeMachine(RuleBasedStateMachine):
             self.model.rows = [replace(r, values={**r.values, "extra": None}) for r in self.model.rows]
         else:
             self.setup = replace(self.setup, extra="bigint" if self.setup.extra else "int")
+
+    @rule(how=st.sampled_from(["reset", "rewind", "with table", "set"]), choice=st.integers(0, 9), arrivals=ARRIVALS)
+    def move_the_bookmark(self, how: str, choice: int, arrivals: list[Arrival]) -> None:
+        """No row moves, but with the table; the next load reads what is unseen then, and doubles nothing."""
+        for arrival in arrivals:
+            self._land(arrival)
+        self.loads += 1
+        declaration, services = declare_text(self.setup.text), self.lake.services
+        version = sorted(self.before)[choice % len(self.before)]
+        then = self.before[version].copy()
+        match how:
+            case "reset":
+                reset_bookmark(declaration, OPERATOR, services)
+                self.model.seen = {}
+            case "rewind":
+                rewind_bookmark(declaration, str(version), OPERATOR, services)
+                self.model.seen = then.seen
+            case "with table" if version >= self.alone_since:
+                rewind_with_table(declaration, str(version), OPERATOR, services)
+                self.model = then
+            case "set" if self.setup.rules.mode != "snapshot":  # the model holds that the newest date was read
+                set_bookmark(declaration, "now", OPERATOR, services)
+                self.model.seen = {o.uri: o.mtime for o in self.landed.values()}
 
     @precondition(lambda self: len(self.lake.table().specs()) == 1)
     @rule(source=st.sampled_from(["d", "op"]))
@@ -225,6 +255,7 @@ class MergeMachine(RuleBasedStateMachine):
         object that has it is loaded again."""
         table = self.lake.table()
         self.foreign = True
+        self.alone_since = max(self.before) + 1
         if compact:
             table.overwrite(table.scan().to_arrow())
         elif any(row.key == number for row in self.model.rows):
@@ -286,6 +317,8 @@ class MergeMachine(RuleBasedStateMachine):
             assert receipt.rows == expected, f"{receipt.rows} is not {expected}"
             self.loads += 1
             self._check_snapshot(receipt, snapshots)
+            assert receipt.bookmark_version is not None
+            self.before[receipt.bookmark_version] = self.model.copy()
         return receipt
 
     def _as_read(self) -> list[Landed]:
