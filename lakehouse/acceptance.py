@@ -74,8 +74,8 @@ def _question(declaration: Declaration, position: Position) -> Question | None:
         others = _others(position)
         if not others:
             return None
-        there = f"the table has {_named(others)}"
         unnamed = [other for other in position.others if other not in declaration.contexts]
+        there = f"the table has {_named(unnamed or others)}"
         if not unnamed or position.bookmark.version:
             return Question(context, there, f"{load}   # reads them")
         rename = f"lakehouse bookmark rename {table} {unnamed[0]} {context} --reason TEXT"

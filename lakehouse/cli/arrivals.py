@@ -10,13 +10,22 @@ from zoneinfo import ZoneInfo
 import typer
 
 from lakehouse.arrivals import Arrivals, arrivals_of, distribution
-from lakehouse.cli.options import AsJson, SourceName, TableName, declared, services_for, sources_of
-from lakehouse.cli.output import console, of_sources, print_json, print_pairs, print_table
+from lakehouse.cli.options import AsJson, SourceName, TableName, declared, look_at, services_for, sources_of
+from lakehouse.cli.output import (
+    console,
+    error_json,
+    of_sources,
+    print_failure,
+    print_json,
+    print_pairs,
+    print_table,
+)
 from lakehouse.declaration import Declaration
-from lakehouse.errors import UsageError
+from lakehouse.errors import LakehouseError, UsageError
 from lakehouse.ingest import LoadRequest, plan_load
 from lakehouse.model import Decision
 from lakehouse.position import find_position
+from lakehouse.receipt_total import worst_exit_code
 from lakehouse.services import Services
 
 BAR = 40
@@ -45,14 +54,21 @@ def arrivals(table: TableName, miss_rate: MissRate = 0.001, source: SourceName =
         )
     services = services_for(declaration)
     parts = sources_of(declaration, source)
-    every = [(one.context, find_arrivals(one, services, miss_rate=miss_rate)) for one in parts]
+    every = look_at(parts, lambda one: find_arrivals(one, services, miss_rate=miss_rate))
     if as_json:
-        print_json(of_sources(table, [(context, {"table": table, **asdict(found)}) for context, found in every]))
-        return
+        print_json(of_sources(table, [(context, _as_json(table, found)) for context, found in every]))
     for context, found in every:
-        if len(every) > 1:
-            print_pairs({"source": context})
-        _print(found)
+        if isinstance(found, LakehouseError):
+            print_failure(f"{context}: {found.message}", found.next)
+        elif not as_json:
+            if len(every) > 1:
+                print_pairs({"source": context})
+            _print(found)
+    raise typer.Exit(worst_exit_code([f.exit_code for _, f in every if isinstance(f, LakehouseError)]))
+
+
+def _as_json(table: str, found: Arrivals | LakehouseError) -> dict[str, object]:
+    return error_json(found) if isinstance(found, LakehouseError) else {"table": table, **asdict(found)}
 
 
 def find_arrivals(declaration: Declaration, services: Services, *, miss_rate: float) -> Arrivals:

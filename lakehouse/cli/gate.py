@@ -48,7 +48,7 @@ def accept(
     operator = this_operator(given_reason(reason))
     among = [declared(table)] if table is not None else load_declarations(assets_folder(os.environ), os.environ)
     parts = [one for declaration in among for one in declaration.by_source]
-    declaration = parts[0] if len(parts) == 1 else _declared_for(batch, parts)
+    declaration = parts[0] if table is not None and len(parts) == 1 else _declared_for(batch, parts)
     done = accept_gate(declaration, batch, gate, operator, services_for(declaration), dry_run=dry_run)
     if as_json:
         print_json(asdict(done))

@@ -20,20 +20,27 @@ from lakehouse.cli.options import (
     SourceName,
     TableName,
     declared,
+    look_at,
     narrowed,
     parse_mode,
     parse_window,
     services_for,
     sources_of,
 )
-from lakehouse.cli.output import console, error_console, print_json, print_pairs, print_table, progress_bar
-from lakehouse.declaration import Declaration
+from lakehouse.cli.output import (
+    console,
+    error_json,
+    print_failure,
+    print_json,
+    print_pairs,
+    print_table,
+    progress_bar,
+)
 from lakehouse.errors import LakehouseError
 from lakehouse.ingest import LoadRequest, ingest, plan_load
 from lakehouse.model import Decision, Plan, Receipt
 from lakehouse.receipt import failed_receipt, receipt_json
 from lakehouse.receipt_total import worst_exit_code
-from lakehouse.services import Services
 
 FromBatch = Annotated[
     str | None,
@@ -129,7 +136,7 @@ def plan(
         else:
             print_plan(made)
         return
-    made_or_not = [(one.context, _plan_or_error(one, request, services)) for one in parts]
+    made_or_not = look_at(parts, lambda one: plan_load(one, request, services))
     if as_json:
         print_json({"table": table, "sources": [_planned_json(context, found) for context, found in made_or_not]})
     for context, found in made_or_not:
@@ -140,17 +147,10 @@ def plan(
     raise typer.Exit(worst_exit_code([0 if isinstance(f, Plan) else f.exit_code for _, f in made_or_not]))
 
 
-def _plan_or_error(declaration: Declaration, request: LoadRequest, services: Services) -> Plan | LakehouseError:
-    try:
-        return plan_load(declaration, request, services)
-    except LakehouseError as error:
-        return error
-
-
 def _planned_json(context: str, found: Plan | LakehouseError) -> dict[str, object]:
     if isinstance(found, Plan):
         return plan_json(found)
-    return {"context": context, "error": found.message, "next": found.next, "exit_code": found.exit_code}
+    return {"context": context, **error_json(found)}
 
 
 def plan_json(plan: Plan) -> dict[str, object]:
@@ -250,11 +250,3 @@ def print_ending(receipt: Receipt) -> None:
     for part in receipt.sources or (receipt,):
         name = f"{part.context}: " if receipt.sources and part.error else ""
         print_failure(name + part.error, part.next)
-
-
-def print_failure(error: str, next_step: str) -> None:
-    out = error_console()
-    if error:
-        out.print(Text.assemble(("error: ", "bold red"), error))
-    if next_step:
-        out.print(Text.assemble(("next:  ", "bold"), next_step))

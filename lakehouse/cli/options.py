@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
 from lakehouse.declaration import Declaration, find_declaration
 from lakehouse.declaration.problem import nearest
-from lakehouse.errors import NotAvailable, UsageError
+from lakehouse.errors import LakehouseError, NotAvailable, UsageError
 from lakehouse.model import GLUE_MODES, Mode, Window
 from lakehouse.services import Progress, Services, open_services
 from lakehouse.settings import assets_folder
@@ -39,6 +39,8 @@ AcceptMissing = Annotated[
     ),
 ]
 
+
+Found = TypeVar("Found")
 
 SourceName = Annotated[
     str | None, typer.Option("--source", metavar="NAME", help="One source of the table, by its bookmark.")
@@ -70,6 +72,22 @@ def sources_of(declaration: Declaration, source: str | None, *, every: bool = Fa
     if source is not None and every:
         raise UsageError("--source and --all exclude each other")
     return narrowed(declaration, source).by_source
+
+
+def look_at(
+    declarations: Sequence[Declaration], look: Callable[[Declaration], Found]
+) -> list[tuple[str, Found | LakehouseError]]:
+    """What each source shows, by context; of several one that cannot be looked at shows its error. Raises that of an
+    only source."""
+    if len(declarations) == 1:
+        return [(one.context, look(one)) for one in declarations]
+    found: list[tuple[str, Found | LakehouseError]] = []
+    for one in declarations:
+        try:
+            found.append((one.context, look(one)))
+        except LakehouseError as error:
+            found.append((one.context, error))
+    return found
 
 
 def sources_to_change(declaration: Declaration, source: str | None, *, every: bool) -> tuple[Declaration, ...]:

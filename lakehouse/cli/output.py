@@ -17,6 +17,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
+from lakehouse.errors import LakehouseError
 from lakehouse.services import Progress
 
 
@@ -45,14 +46,24 @@ def of_sources(table: str, found: Sequence[tuple[str, Any]]) -> Any:
     return {"table": table, "sources": [{"context": context, "found": value} for context, value in found]}
 
 
+def error_json(error: LakehouseError) -> dict[str, object]:
+    return {"error": error.message, "next": error.next, "exit_code": error.exit_code}
+
+
+def print_failure(error: str, next_step: str) -> None:
+    """What went wrong and what helps, on standard error."""
+    out = error_console()
+    if error:
+        out.print(Text.assemble(("error: ", "bold red"), error))
+    if next_step:
+        out.print(Text.assemble(("next:  ", "bold"), next_step))
+
+
 def print_error(arguments: Sequence[str], message: str, *, next_step: str = "", exit_code: int) -> None:
     """An error for people on standard error; with `--json` also as a document on standard output."""
     if wants_json(arguments):
         print_json({"error": message, "next": next_step, "exit_code": exit_code})
-    out = error_console()
-    out.print(Text.assemble(("error: ", "bold red"), message))
-    if next_step:
-        out.print(Text.assemble(("next:  ", "bold"), next_step))
+    print_failure(message, next_step)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

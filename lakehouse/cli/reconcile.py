@@ -10,15 +10,16 @@ from typing import Annotated
 import typer
 
 from lakehouse.cli.operate import given_reason, print_hints, state_text, this_operator
-from lakehouse.cli.options import AsJson, DryRun, Partition, TableName, declared, parse_date, services_for
-from lakehouse.cli.output import console, print_json, print_pairs, print_table
+from lakehouse.cli.options import AsJson, DryRun, Partition, TableName, declared, look_at, parse_date, services_for
+from lakehouse.cli.output import console, error_json, print_failure, print_json, print_pairs, print_table
 from lakehouse.completeness import Completeness, completeness
 from lakehouse.declaration import Declaration
-from lakehouse.errors import UsageError
+from lakehouse.errors import LakehouseError, UsageError
 from lakehouse.foreign import ForeignAcceptance, accept_foreign
 from lakehouse.ingest import LoadRequest, plan_load
 from lakehouse.model import Window
 from lakehouse.position import find_position
+from lakehouse.receipt_total import worst_exit_code
 from lakehouse.recount import Recount, recount
 from lakehouse.services import Services
 
@@ -65,16 +66,23 @@ def reconcile(
     services = services_for(declaration)
     result = recount(declaration, services, landing_date=day, reread=reread)
     parts = declaration.by_source if objects else ()
-    listed = [(one.context, find_completeness(one, services, landing_date=day)) for one in parts]
+    listed = look_at(parts, lambda one: find_completeness(one, services, landing_date=day))
     if as_json:
         print_json(recount_json(table, result) | (listings_json(listed) if listed else {}))
     else:
         print_recount(table, result)
         for context, found in listed:
-            print_completeness(
-                found, of=f"the landing folder of {context}" if len(listed) > 1 else "the landing folder"
-            )
-    raise typer.Exit(0 if result.holds and all(found.holds for _, found in listed) else 1)
+            of = f"the landing folder of {context}" if len(listed) > 1 else "the landing folder"
+            if isinstance(found, Completeness):
+                print_completeness(found, of=of)
+    codes = [0 if result.holds else 1]
+    for context, found in listed:
+        if isinstance(found, Completeness):
+            codes.append(0 if found.holds else 1)
+        else:
+            codes.append(found.exit_code)
+            print_failure(f"{context}: {found.message}", found.next)
+    raise typer.Exit(worst_exit_code(codes))
 
 
 def _tell_acceptance(done: ForeignAcceptance, as_json: bool) -> None:
@@ -102,17 +110,19 @@ def find_completeness(declaration: Declaration, services: Services, *, landing_d
     return completeness(plan, find_position(declaration, services).bookmark.seen)
 
 
-def listings_json(listed: Sequence[tuple[str, Completeness]]) -> dict[str, object]:
+def listings_json(listed: Sequence[tuple[str, Completeness | LakehouseError]]) -> dict[str, object]:
     """What `--objects` adds to the document; of several sources one entry each."""
     if len(listed) == 1:
         return completeness_json(listed[0][1])
     return {
-        "complete": all(found.holds for _, found in listed),
+        "complete": all(isinstance(found, Completeness) and found.holds for _, found in listed),
         "sources": [{"context": context, **completeness_json(found)} for context, found in listed],
     }
 
 
-def completeness_json(listed: Completeness) -> dict[str, object]:
+def completeness_json(listed: Completeness | LakehouseError) -> dict[str, object]:
+    if isinstance(listed, LakehouseError):
+        return error_json(listed)
     return {
         "complete": listed.holds,
         "objects": [

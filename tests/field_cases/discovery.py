@@ -126,7 +126,7 @@ DISCOVERY = (
         "Times keep their microseconds; every format that was ever written is read.",
         f"{_NEW}::test_d25_times_survive_to_the_microsecond",
         "tests/unit/test_manifest.py::test_d25_times_keep_their_microseconds_and_every_generation_is_equal_to_the_byte",
-        "tests/unit/test_manifest.py::test_the_committed_samples_of_every_format_still_load",
+        "tests/unit/test_checkpoint.py::test_the_committed_samples_of_every_format_still_load",
     ),
     _case(
         "D26",

@@ -87,6 +87,8 @@ def test_g08_one_failing_source_holds_back_none_of_the_others(lake: ManyLake) ->
     code, plans, errors = lake.cli("plan", lake.table, "--json")
     assert (code, [one["context"] for one in plans["sources"]]) == (2, ["eu", "gone", "us"])
     assert "nowhere" in errors and plans["sources"][0]["objects"]["consumed"] == 1
+    code, found, errors = lake.cli("reconcile", lake.table, "--objects", "--json")
+    assert (code, found["holds"], found["sources"][1]["exit_code"]) == (2, True, 2) and "gone: " in errors
     # a source that failed in the table's first load was declared then: it is not new when it comes back
     lake.declare("eu", "gone", "us")
     lake.land("gone", DAY_1, "a.csv", csv(order(3)))

@@ -53,8 +53,8 @@ class Life:
     def step(self) -> None:
         actions: list[tuple[int, Callable[[], None]]] = [
             (6, self.put), (2, self.put_back), (1, self.delete), (6, self.load), (2, self.crash), (2, self.rule),
-            (1, self.hold),  # (1, self.reset), (2, self.rewind), (1, self.set_to_now), (1, self.rename),
-            # (1, self.roll_back),
+            (1, self.hold), (1, self.reset), (2, self.rewind), (1, self.set_to_now), (1, self.rename),
+            (1, self.roll_back),
         ]  # fmt: skip
         action = self.chance.choices([a for _, a in actions], [weight for weight, _ in actions])[0]
         action()
@@ -133,9 +133,7 @@ class Life:
             return
         version, with_table = self.chance.randint(1, self.model.version), self.chance.random() < 0.5
         more = ("--with-table",) if with_table else ()
-        code, found = self.cli(
-            "bookmark", "rewind", self.lake.table, "--to-batch", str(version), *more, *REASON
-        )
+        code, found = self.cli("bookmark", "rewind", self.lake.table, "--to-batch", str(version), *more, *REASON)
         self.model.rewind(version, with_table=with_table)
         self._published(found, code, True)
 
@@ -163,9 +161,7 @@ class Life:
         self.done.append(f"main is set back to the snapshot of version {version}")
         catalog = self.lake.stack.catalog()
         table = catalog.load_table(self.lake.table)
-        back = SetSnapshotRefUpdate(
-            ref_name="main", type=SnapshotRefType.BRANCH, snapshot_id=self.snapshots[version]
-        )
+        back = SetSnapshotRefUpdate(ref_name="main", type=SnapshotRefType.BRANCH, snapshot_id=self.snapshots[version])
         catalog.commit_table(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), (back,))
         code, receipt = self.cli("load", self.lake.table)
         assert (code, receipt["state"]) == (1, "detached"), receipt

@@ -59,7 +59,7 @@ def test_g09_a_name_without_a_bookmark_beside_others_is_asked_about_once(service
 
 
 def test_g09_a_bookmark_that_only_the_state_folder_knows_cannot_be_renamed(services: Services) -> None:
-    question = open_question(declared(), Position(TARGET, Bookmark(), known=frozenset({"lost"})), services)
+    question = open_question(declared(), Position(TARGET, Bookmark(), lives={"lost": ["uuid"]}), services)
     assert question is not None and "bookmark lost" in question.because and "rename" not in question.next
 
 

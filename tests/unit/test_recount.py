@@ -26,5 +26,5 @@ def test_foreign_snapshots_are_those_that_nobody_made_or_accepted() -> None:
         snapshot(2, lakehouse__attempt_id=first.attempt_id),
         snapshot(1, added_records="5"),
     ]
-    found = foreign_snapshots(line, [accepting, first])
+    found = foreign_snapshots(line, [(accepting, first)])
     assert [one.text for one in found] == ["snapshot 7: net rows -2", "snapshot 5: net rows +0"]
