@@ -6,15 +6,22 @@ import os
 import random
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
+from pyarrow import orc
 
 from lakehouse.errors import UnreadableObject
 from tests import corpus_values as corpus
+from tests import spark_corpus
 from tests.corpus_values import ATOMS, DECLARED, Writer
+from tests.readers.canonical import canonical
+from tests.readers.environment import Missing
+from tests.readers.reader import SparkReader
+from tests.spark_corpus import SparkWriter
 from tests.staging_values import Result, Staging, declared
 
 CSV: dict[str, Any] = {"type": "csv"}
@@ -156,3 +163,90 @@ def test_a_million_values_of_every_writer(
         seed += 1
     with capsys.disabled():
         print(f"{name}: {compared:,} values read back; of 1,000 damaged files {refused} refused, {rejects:,} rejects")
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkReader]:
+    try:
+        spark = SparkReader(tmp_path_factory.mktemp("spark"))
+    except Missing as missing:
+        pytest.skip(f"Spark writes nothing: {missing}")
+    yield spark
+    spark.close()
+
+
+def check_spark(
+    con: duckdb.DuckDBPyConnection, folder: Path, writer: SparkWriter, spark: SparkReader, seed: int
+) -> int:
+    """Let Spark write random rows and read them; returns how many values were compared."""
+    made = spark_corpus.made(random.Random(seed), 6000, writer)
+    place = Staging(con, folder, declared(made.declared, format=writer.format))
+    result = place.stage(writer.write(spark, made.table, folder))
+    assert result.rejects == []
+    for row, wanted in zip(result.rows, made.meant(writer), strict=True):
+        assert [canonical(value) for value in row] == wanted
+    return len(made.columns) * len(made.values)
+
+
+def ends_the_process(data: bytes, path: Path) -> bool:
+    """Whether pyarrow's ORC reader ends a process over a damaged file, which nothing in it can prevent."""
+    path.write_bytes(data)
+    child = os.fork()
+    if child == 0:
+        with suppress(BaseException):
+            file = orc.ORCFile(path)
+            for number in range(file.nstripes):
+                file.read_stripe(number)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] != 0
+
+
+def check_damaged_of_spark(
+    con: duckdb.DuckDBPyConnection, folder: Path, writer: SparkWriter, spark: SparkReader, seed: int
+) -> list[Result | str | None]:
+    """One file of Spark's, damaged fifty times; those that would end this process are told as "ends"."""
+    made = spark_corpus.made(random.Random(seed), 20, writer)
+    data = writer.write(spark, made.table, folder)
+    found: list[Result | str | None] = []
+    for number in range(50):
+        broken = damaged(data, random.Random(seed * 50 + number))
+        if writer.format["type"] == "orc" and ends_the_process(broken, folder / "probe"):
+            found.append("ends")
+            continue
+        place = Staging(con, folder, declared(made.declared, format=writer.format))
+        try:
+            found.append(place.stage(broken))
+        except UnreadableObject:
+            assert place.empty
+            found.append(None)
+    return found
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", spark_corpus.WRITERS)
+def test_a_million_values_of_every_way_in_which_spark_writes(
+    con: duckdb.DuckDBPyConnection, tmp_path: Path, spark: SparkReader, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    first = seed = int(os.environ.get("LAKEHOUSE_CHAOS_SEED") or time.time_ns() % 10**9)
+    with capsys.disabled():
+        print(f"\n{name}: seed {first}")
+    writer = spark_corpus.WRITERS[name]
+    compared = 0
+    while compared < 1_000_000:
+        compared += check_spark(con, tmp_path, writer, spark, seed)
+        seed += 1
+    results: list[Result | str | None] = []
+    while len(results) < 1000:
+        results += check_damaged_of_spark(con, tmp_path, writer, spark, seed)
+        seed += 1
+    refused = sum(result is None for result in results)
+    rejects = sum(len(result.rejects) for result in results if isinstance(result, Result))
+    ends = results.count("ends")
+    # ORC has no checksums, and its reader trusts what it unpacks
+    assert ends <= 5
+    with capsys.disabled():
+        print(
+            f"{name}: {compared:,} values read back; of 1,000 damaged files {refused} refused, {rejects:,} rejects, "
+            f"{ends} that end the process"
+        )

@@ -7,9 +7,10 @@ all three understand: comparisons of columns with numbers and quoted text, `and`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import pyarrow.compute as pc
@@ -131,6 +132,22 @@ class SparkReader:
     def execute(self, sql: str) -> None:
         """Run a statement; `lake` names the stack's catalog."""
         self._server.ask(do="execute", sql=sql)
+
+    def write(
+        self,
+        source: Path,
+        target: Path,
+        *,
+        format: str,
+        settings: Mapping[str, str],
+        zone: str,
+        columns: Sequence[str] = ("*",),
+        options: Mapping[str, str] = MappingProxyType({}),
+    ) -> Path:
+        """Write columns of a Parquet file, which are SQL, as one file of another format below the folder `target`."""
+        request = {"source": str(source), "target": str(target), "format": format, "zone": zone}
+        lists = {"columns": list(columns), "settings": dict(settings), "options": dict(options)}
+        return Path(self._server.ask(do="write", write={**request, **lists}))
 
     def delete_by_equality(self, table: Table, column: str, value: str) -> None:
         """Commit an equality delete on a text column, to an unpartitioned table of the stack's catalog."""

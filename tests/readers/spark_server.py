@@ -9,6 +9,7 @@ import sys
 import uuid
 from collections.abc import Callable
 from datetime import UTC
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -26,6 +27,11 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+}
+
+READ_AS_IT_IS = {
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
 }
 
 
@@ -50,6 +56,8 @@ def _answer(spark: SparkSession, request: dict[str, Any]) -> Any:
         case "view":
             spark.read.format("iceberg").load(request["path"]).createOrReplaceTempView(request["name"])
             return None
+        case "write":
+            return _write(spark, **request["write"])
         case "equality_delete":
             return _equality_delete(spark, **request["delete"])
     raise ValueError(f"unknown request: do={request['do']}")
@@ -95,6 +103,31 @@ def _plain(value: Any, kind: DataType) -> Any:
         case MapType():
             return {_plain(k, kind.keyType): _plain(v, kind.valueType) for k, v in value.items()}
     return value
+
+
+def _write(
+    spark: SparkSession,
+    *,
+    source: str,
+    target: str,
+    format: str,
+    options: dict[str, str],
+    settings: dict[str, str],
+    zone: str,
+    columns: list[str],
+) -> str:
+    """Write a Parquet file's columns, which are SQL, again as one file below the folder `target`; returns its path.
+
+    `zone` is the JVM's and the session's.
+    """
+    jvm: Any = spark._jvm
+    jvm.java.util.TimeZone.setDefault(jvm.java.util.TimeZone.getTimeZone(zone))
+    for name, value in {"spark.sql.session.timeZone": zone, **READ_AS_IT_IS, **settings}.items():
+        spark.conf.set(name, value)
+    frame = spark.read.parquet(source).selectExpr(*columns).coalesce(1)
+    frame.write.format(format).options(**options).mode("overwrite").save(target)
+    (path,) = Path(target).glob("part-*")
+    return str(path)
 
 
 def _equality_delete(spark: SparkSession, *, table: str, column: str, value: str) -> None:
