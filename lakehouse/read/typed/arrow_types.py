@@ -124,7 +124,15 @@ def _single(declared: ColumnType, source: str, kind: pa.DataType, rules: CastRul
         return _kept(source, f"{source}::DATE", within_years(source, "DATE")) if declared.name == "date" else None
     if declared.name == "fixed" and (types.is_binary(kind) or types.is_large_binary(kind)):
         return checked(source, of_length(source, declared.length))
-    return Taken(f"{source}::{declared.sql}") if _widens(kind, declared) else None
+    if not _widens(kind, declared):
+        return None
+    value = f"{source}::{declared.sql}"
+    if not types.is_decimal(kind):
+        return Taken(value)
+    # a damaged file has numbers of more digits, and no library looks
+    whole = kind.precision - kind.scale
+    most = f"'{'9' * whole}.{'9' * kind.scale}'::DECIMAL({kind.precision},{kind.scale})"
+    return _kept(source, value, f"{source} BETWEEN -({most}) AND {most}")
 
 
 def _kept(source: str, value: str, kept: str) -> Taken:

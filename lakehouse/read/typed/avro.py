@@ -26,6 +26,8 @@ from lakehouse.read.typed.avro_types import (
     stored_type,
     without_logical,
 )
+from lakehouse.read.typed.far_times import has_infinite
+from lakehouse.read.typed.old_calendar import Calendar, calendar_of_spark, has_times, modern, with_leaves
 from lakehouse.read.typed.rows import Rows, add_rows, typed_columns
 
 
@@ -47,7 +49,8 @@ def read_avro(sink: Sink, path: Path) -> tuple[str, ...]:
         fields = schema["fields"]
         names = [field["name"] for field in fields]
         columns = typed_columns(sink, names, lambda at: _type(sink, fields[at]), entries=True)
-        taken = [_column(fields[at], rescued=at in columns.rescued) for at in columns.positions]
+        calendar = calendar_of_spark(container.metadata)
+        taken = [_column(fields[at], calendar, rescued=at in columns.rescued) for at in columns.positions]
         add_rows(sink, columns, _rows(sink, blocks(binary, container), plain, taken))
     return columns.missing
 
@@ -84,16 +87,24 @@ class _Column(NamedTuple):
     name: str
     type: pa.DataType
     convert: Converter | None
+    calendar: Calendar
+    rescued: bool
 
     def array(self, records: Sequence[Mapping[str, Any]]) -> pa.Array[Any]:
         values = [record[self.name] for record in records]
-        return pa.array(map(self.convert, values) if self.convert else values, self.type)
+        array: pa.Array[Any] = pa.array(map(self.convert, values) if self.convert else values, self.type)
+        if not self.calendar.is_old() or not has_times(self.type):
+            return array
+        found: pa.Array[Any] = with_leaves(array, lambda leaf: modern(leaf, self.calendar))
+        if self.rescued and has_infinite(found):
+            raise ValueError(f"a time before 1900 in a zone of the writer: field={self.name!r}")
+        return found
 
 
-def _column(field: Mapping[str, Any], *, rescued: bool) -> _Column:
+def _column(field: Mapping[str, Any], calendar: Calendar, *, rescued: bool) -> _Column:
     """What nobody declared is kept exactly or not at all: it makes no row a reject."""
     kind = stored_type(arrow_type(field["type"]), exact=rescued)
-    return _Column(field["name"], kind, converter(field["type"], exact=rescued))
+    return _Column(field["name"], kind, converter(field["type"], exact=rescued), calendar, rescued)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import lzma
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
@@ -37,9 +37,10 @@ _HEADER = parse_schema(
 
 
 class Container(NamedTuple):
-    """An Avro file of which the header has been read: its schema as JSON, and what its blocks need."""
+    """An Avro file of which the header has been read: its schema as JSON, its metadata, what its blocks need."""
 
     schema: Any
+    metadata: Mapping[str, str]
     codec: str
     sync: bytes
     size: int
@@ -59,7 +60,8 @@ def open_container(binary: BinaryIO, path: Path) -> Container:
     codec = meta.get("avro.codec", b"null").decode()
     if codec not in _UNPACK:
         raise ValueError(f"the codec {codec!r} is none of {', '.join(_UNPACK)}")
-    return Container(json.loads(meta["avro.schema"]), codec, header["sync"], path.stat().st_size)
+    metadata = {key: text.decode(errors="replace") for key, text in meta.items()}
+    return Container(json.loads(meta["avro.schema"]), metadata, codec, header["sync"], path.stat().st_size)
 
 
 def blocks(binary: BinaryIO, container: Container) -> Iterator[Block]:

@@ -43,13 +43,15 @@ def _has_coarse(kind: Any) -> bool:
 
 
 def has_infinite(array: Any) -> bool:
-    """Whether `in_microseconds` made a timestamp of the array infinite, or one was."""
+    """Whether a timestamp of the array is infinite, or was made so."""
     kind = array.type
     if types.is_struct(kind):
         return any(has_infinite(array.field(i)) for i in range(kind.num_fields))
     if types.is_list(kind):
         return has_infinite(array.values)
-    if not types.is_timestamp(kind) or kind.unit != "us":
+    if types.is_map(kind):
+        return has_infinite(array.keys) or has_infinite(array.items)
+    if not types.is_timestamp(kind) or kind.unit in _MICROSECONDS:
         return False
     numbers = array.cast(pa.int64())
     return bool(pc.any(pc.greater_equal(numbers, pa.scalar(INFINITE))).as_py())

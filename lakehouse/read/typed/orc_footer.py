@@ -1,16 +1,19 @@
-"""The types in the footer of an ORC file, looked at before a library trusts them. Knows nothing of columns and rows.
+"""The footers of an ORC file: what a library must not trust, and what it does not tell. Knows nothing of columns and
+rows.
 
-Follows the ORC specification, version 1 ("File Tail"). pyarrow ends the whole process over a decimal that has more
-digits than it knows, and one damaged byte makes such a decimal.
+Follows the ORC specification, version 1 ("File Tail", "Stripe Footer"). pyarrow ends the whole process over a decimal
+that has more digits than it knows, and one damaged byte makes such a decimal. It does not know the writer's calendar,
+nor the zone of the writer's clock.
 """
 
 from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
 
@@ -18,14 +21,24 @@ MOST_DIGITS = 38
 MOST_BYTES = 64 << 20
 """Of an unpacked footer."""
 _DECIMAL = 14
-# numbers of fields: of the postscript, of the footer, of a type
+_JAVA, _JULIAN, _GREGORIAN = 0, 1, 2
+# numbers of fields: of the postscript, of the footer, of a stripe's place, of a type, of a stripe's footer
 _FOOTER_LENGTH, _COMPRESSION = 1, 2
-_TYPES = 4
+_STRIPES, _TYPES, _WRITER, _CALENDAR = 3, 4, 9, 11
+_OFFSET, _INDEX_LENGTH, _DATA_LENGTH, _STRIPE_FOOTER_LENGTH = 1, 2, 3, 4
 _KIND, _PRECISION = 1, 5
+_ZONE = 3
 
 
-def refuse_wide_decimals(path: Path) -> None:
-    """Raise ValueError if a decimal of the file has more than MOST_DIGITS digits, or if the footer cannot be read."""
+class Footers(NamedTuple):
+    """Whether dates before 1582-10-15 are Julian ones, and for each stripe the zone of its timestamps without one."""
+
+    julian: bool
+    zones: tuple[str, ...]
+
+
+def read_footers(path: Path) -> Footers:
+    """Raises ValueError if a decimal of the file has more than MOST_DIGITS digits, or if a footer cannot be read."""
     with path.open("rb") as file:
         end = file.seek(0, os.SEEK_END) - 1
         length = file.read(1)[0] if file.seek(max(end, 0)) == end else 0
@@ -35,12 +48,40 @@ def refuse_wide_decimals(path: Path) -> None:
         if begin < 0:
             raise ValueError("the footer is longer than the file")
         file.seek(begin)
-        footer = file.read(postscript.get(_FOOTER_LENGTH, 0))
-    for number, value in _fields(_unpacked(footer, postscript.get(_COMPRESSION, 0))):
-        if number == _TYPES and isinstance(value, bytes):
-            kind = _numbers(value)
-            if kind.get(_KIND, 0) == _DECIMAL and kind.get(_PRECISION, 0) > MOST_DIGITS:
-                raise ValueError(f"a decimal of {kind[_PRECISION]} digits")
+        compression = postscript.get(_COMPRESSION, 0)
+        footer = _unpacked(file.read(postscript.get(_FOOTER_LENGTH, 0)), compression)
+        stripes = []
+        for number, value in _fields(footer):
+            if number == _STRIPES and isinstance(value, bytes):
+                stripes.append(_numbers(value))
+            elif number == _TYPES and isinstance(value, bytes):
+                _refuse_wide_decimal(_numbers(value))
+        facts = _numbers(footer)
+        # Java's writer counted this way before it said so
+        usual = _JULIAN if facts.get(_WRITER, _JAVA) == _JAVA else _GREGORIAN
+        return Footers(
+            julian=(facts.get(_CALENDAR) or usual) == _JULIAN,
+            zones=tuple(_zone(file, stripe, compression, end) for stripe in stripes),
+        )
+
+
+def _refuse_wide_decimal(kind: Mapping[int, int]) -> None:
+    if kind.get(_KIND, 0) == _DECIMAL and kind.get(_PRECISION, 0) > MOST_DIGITS:
+        raise ValueError(f"a decimal of {kind[_PRECISION]} digits")
+
+
+def _zone(file: BinaryIO, stripe: Mapping[int, int], compression: int, end: int) -> str:
+    """The zone that the footer of a stripe names; empty if it names none."""
+    begin = sum(stripe.get(part, 0) for part in (_OFFSET, _INDEX_LENGTH, _DATA_LENGTH))
+    length = stripe.get(_STRIPE_FOOTER_LENGTH, 0)
+    if begin + length > end:
+        raise ValueError("a stripe ends behind the file")
+    file.seek(begin)
+    zone = b""
+    for number, value in _fields(_unpacked(file.read(length), compression)):
+        if number == _ZONE and isinstance(value, bytes):
+            zone = value
+    return zone.decode()
 
 
 def _numbers(message: bytes) -> dict[int, int]:

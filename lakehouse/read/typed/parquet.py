@@ -1,4 +1,7 @@
-"""Parquet files into a sink: pyarrow reads the schema, DuckDB the rows. Lines are row numbers, from 1."""
+"""Parquet files into a sink: pyarrow reads the schema, DuckDB the rows. Lines are row numbers, from 1.
+
+Rows that DuckDB would not read as they were meant are read by pyarrow.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from lakehouse.read.cells import Cell, Relation
 from lakehouse.read.local_file import scan_path
 from lakehouse.read.sink import BATCH_ROWS, Sink, transaction
 from lakehouse.read.typed.far_times import has_infinite, in_microseconds
+from lakehouse.read.typed.old_calendar import Calendar, calendar_of_spark, has_times, modern, with_leaves
 from lakehouse.read.typed.rows import Rows, TypedColumns, add_rows, broken, typed_columns
 
 _BROKEN = (ValueError, pa.ArrowException, OSError)
@@ -39,10 +43,14 @@ def read_parquet(sink: Sink, path: Path) -> tuple[str, ...]:
         columns = typed_columns(sink, names, lambda at: schema.field(at).type)
         _refuse_lost_nanoseconds(sink, path, file, columns.positions)
         rows = file.metadata.num_rows
+        old = _calendar(file).is_old() and any(has_times(schema.field(at).type) for at in columns.positions)
     relation = Relation(_scan(path, schema), raw=columns.raw)
     try:
         with transaction(sink.con):
-            _add(sink, relation, columns.cells, rows)
+            if old:
+                _add_by_arrow(sink, path, columns, rows)
+            else:
+                _add(sink, relation, columns.cells, rows)
     except _OURS:
         raise
     except duckdb.ConversionException:
@@ -78,21 +86,52 @@ def _add_by_arrow(sink: Sink, path: Path, columns: TypedColumns, expected: int) 
         raise UnreadableObject(f"rows differ from the footer: uri={sink.uri} read={rows} footer={expected}")
 
 
+def _calendar(file: pq.ParquetFile) -> Calendar:
+    found = file.metadata.metadata or {}
+    texts = {name.decode(errors="replace"): text.decode(errors="replace") for name, text in found.items()}
+    return calendar_of_spark(texts)
+
+
 def _by_arrow(sink: Sink, path: Path, columns: TypedColumns) -> Iterator[Rows]:
-    """The rows as pyarrow reads them, timestamps beyond microseconds as ones that no column takes."""
+    """The rows as pyarrow reads them, times of the old calendar as ones of the new, timestamps beyond microseconds as
+    ones that no column takes."""
     try:
         with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
             names = [file.schema_arrow.names[at] for at in columns.positions]
             # a dot in a name would lead pyarrow into a struct
             chosen = names if names and not any("." in name for name in names) else None
+            calendar = _calendar(file)
+            leaves = _leaves(file) if calendar.is_old() else {}
             for batch in file.iter_batches(BATCH_ROWS, columns=chosen):
+                # DuckDB takes whatever bytes Arrow has for a text
+                batch.validate(full=True)
                 arrays = [in_microseconds(batch.column(name)) for name in names]
+                if calendar.is_old():
+                    arrays = [_modern(array, calendar, leaves[name]) for name, array in zip(names, arrays, strict=True)]
                 for at, name, array in zip(columns.positions, names, arrays, strict=True):
                     if at in columns.rescued and has_infinite(array):
-                        raise UnreadableObject(f"a timestamp beyond microseconds: uri={sink.uri} column={name!r}")
+                        raise UnreadableObject(f"a timestamp that no column holds: uri={sink.uri} column={name!r}")
                 yield Rows(batch.num_rows, arrays)
     except _BROKEN as error:
         raise broken(sink, "parquet", error) from None
+
+
+def _leaves(file: pq.ParquetFile) -> dict[str, list[bool]]:
+    """For each column, and each single type in it from left to right, whether its values are stored as INT96."""
+    stored = iter([file.schema.column(i).physical_type == "INT96" for i in range(len(file.schema))])
+    return {field.name: [next(stored, False) for _ in range(_size(field.type))] for field in file.schema_arrow}
+
+
+def _size(kind: Any) -> int:
+    """How many single types are in a type."""
+    return sum(_size(kind.field(i).type) for i in range(kind.num_fields)) if types.is_nested(kind) else 1
+
+
+def _modern(array: Any, calendar: Calendar, int96: Sequence[bool]) -> Any:
+    if not has_times(array.type):
+        return array
+    left = iter(int96)
+    return with_leaves(array, lambda leaf: modern(leaf, calendar, int96=next(left, False)))
 
 
 def _refuse_lost_nanoseconds(sink: Sink, path: Path, file: pq.ParquetFile, positions: Sequence[int]) -> None:

@@ -115,11 +115,11 @@ def test_a_decimal_of_too_many_digits_does_not_end_the_process(tmp_path: Path, c
     path = tmp_path / "a.orc"
     columns = {f"column_{i}": pa.array([Decimal("1.00")], pa.decimal128(20, 2)) for i in range(30)}
     orc.write_table(pa.table(columns), path, compression=compression)
-    orc_footer.refuse_wide_decimals(path)
+    orc_footer.read_footers(path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(orc_footer, "MOST_DIGITS", 19)
         with pytest.raises(ValueError, match="a decimal of 20 digits"):
-            orc_footer.refuse_wide_decimals(path)
+            orc_footer.read_footers(path)
 
 
 def test_a_damaged_decimal_type_refuses_the_file(stage: Stage, tmp_path: Path) -> None:
@@ -151,3 +151,21 @@ def test_a_key_that_stands_twice_in_a_map_refuses_the_file(stage: Stage) -> None
     for columns, unknown in [({"id": "long", "v": "map<string, int>"}, "reject"), ({"id": "long"}, "rescue")]:
         with pytest.raises(UnreadableObject, match="duplicate key"):
             stage(table, columns, unknown_columns=unknown)
+
+
+def test_what_the_writer_counts_by_is_read_from_the_footers(tmp_path: Path) -> None:
+    orc.write_table(one(pa.timestamp("ns"), 0), tmp_path / "right", compression="uncompressed")
+    assert orc_footer.read_footers(tmp_path / "right") == orc_footer.Footers(julian=False, zones=("GMT",))
+    # the writer 1 is C++; 0 is Java, which counts by the Julian calendar unless it says otherwise
+    data = (tmp_path / "right").read_bytes()
+    assert data.count(b"\x48\x01\x62") == 1
+    (tmp_path / "java").write_bytes(data.replace(b"\x48\x01\x62", b"\x48\x00\x62"))
+    assert orc_footer.read_footers(tmp_path / "java").julian
+
+
+def test_a_zone_that_nobody_knows_refuses_the_file(stage: Stage, tmp_path: Path) -> None:
+    orc.write_table(one(pa.timestamp("ns"), 0), tmp_path / "right", compression="uncompressed")
+    data = (tmp_path / "right").read_bytes()
+    assert data.count(b"\x1a\x03GMT") == 1
+    with pytest.raises(UnreadableObject):
+        stage(data.replace(b"\x1a\x03GMT", b"\x1a\x03GMX"), {"id": "long", "v": "timestamp"})

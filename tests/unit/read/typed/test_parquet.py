@@ -344,7 +344,7 @@ def test_a_timestamp_beyond_microseconds_is_a_reject(
     assert [(line, column) for line, column, *_ in result.rejects] == [(2, "v")]
     assert "does not fit a" in result.rejects[0][2]
     # one that nobody declared has no text that says it
-    with pytest.raises(UnreadableObject, match=r"a timestamp beyond microseconds: .*column='v'"):
+    with pytest.raises(UnreadableObject, match=r"a timestamp that no column holds: .*column='v'"):
         stage(table, {"id": "long"}, unknown_columns="rescue", write=write)
     assert stage(table, {"id": "long"}, unknown_columns="ignore", write=write).rows == [(0,), (1,), (2,)]
 
@@ -381,3 +381,16 @@ def test_the_end_of_nanoseconds_is_a_reject(stage: Stage, zone: str | None) -> N
     result = stage(one(pa.timestamp("ns", zone), 0, 2**63 - 1, -(2**63) + 1), columns)
     assert [row[0] for row in result.rows] == [0]
     assert [(line, column) for line, column, *_ in result.rejects] == [(2, "v"), (3, "v")]
+
+
+@pytest.mark.parametrize("declared_as", ["decimal(5,2)", "decimal(12,4)"])
+def test_a_decimal_of_more_digits_than_its_type_is_a_reject(stage: Stage, tmp_path: Path, declared_as: str) -> None:
+    kind, most = pa.decimal128(5, 2), Decimal("999.99")
+    write = {"store_decimal_as_integer": True, "use_dictionary": False, "compression": "none"}
+    pq.write_table(one(kind, most, -most, Decimal("1.11")), tmp_path / "right", write_statistics=False, **write)
+    data = (tmp_path / "right").read_bytes()
+    assert data.count((111).to_bytes(4, "little")) == 1
+    broken = data.replace((111).to_bytes(4, "little"), (100_000).to_bytes(4, "little"))
+    result = stage(broken, {"id": "long", "v": declared_as})
+    assert result.rows == [(0, most), (1, -most)]
+    assert [(line, column) for line, column, *_ in result.rejects] == [(3, "v")]
