@@ -98,10 +98,9 @@ def make_plan(
         )
     placed = _placed(declaration, listing)
     asked = _may_be_read(placed, declaration, window)
-    paused = Seen(bookmark.paused.lookup(asked)) if mode is Mode.NO_ADVANCE else Seen()
     request = _Request(
         declaration=declaration,
-        bookmark=replace(bookmark, paused=paused),
+        bookmark=replace(bookmark, paused=Seen(bookmark.paused.lookup(asked))),
         known=bookmark.seen.lookup(asked),
         mode=mode,
         since=since,

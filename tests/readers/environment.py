@@ -46,7 +46,7 @@ def duckdb_environment() -> Environment:
 
 
 def spark_environment() -> Environment:
-    """PySpark 3.5 and Iceberg's runtime with its AWS bundle. Raises Missing."""
+    """PySpark 3.5, Iceberg's runtime with its AWS bundle, and spark-avro. Raises Missing."""
     java_version()
     return Environment(_python("spark"), _jars())
 

@@ -100,7 +100,8 @@ def _by_arrow(sink: Sink, path: Path, columns: TypedColumns) -> Iterator[Rows]:
             names = [file.schema_arrow.names[at] for at in columns.positions]
             # a dot in a name would lead pyarrow into a struct
             chosen = names if names and not any("." in name for name in names) else None
-            calendar, leaves = _calendar(file), _leaves(file)
+            calendar = _calendar(file)
+            leaves = _leaves(file) if calendar.is_old() else {}
             for batch in file.iter_batches(BATCH_ROWS, columns=chosen):
                 # DuckDB takes whatever bytes Arrow has for a text
                 batch.validate(full=True)
@@ -118,7 +119,7 @@ def _by_arrow(sink: Sink, path: Path, columns: TypedColumns) -> Iterator[Rows]:
 def _leaves(file: pq.ParquetFile) -> dict[str, list[bool]]:
     """For each column, and each single type in it from left to right, whether its values are stored as INT96."""
     stored = iter([file.schema.column(i).physical_type == "INT96" for i in range(len(file.schema))])
-    return {field.name: [next(stored) for _ in range(_size(field.type))] for field in file.schema_arrow}
+    return {field.name: [next(stored, False) for _ in range(_size(field.type))] for field in file.schema_arrow}
 
 
 def _size(kind: Any) -> int:
@@ -130,7 +131,7 @@ def _modern(array: Any, calendar: Calendar, int96: Sequence[bool]) -> Any:
     if not has_times(array.type):
         return array
     left = iter(int96)
-    return with_leaves(array, lambda leaf: modern(leaf, calendar, int96=next(left)))
+    return with_leaves(array, lambda leaf: modern(leaf, calendar, int96=next(left, False)))
 
 
 def _refuse_lost_nanoseconds(sink: Sink, path: Path, file: pq.ParquetFile, positions: Sequence[int]) -> None:
