@@ -21,6 +21,7 @@ from lakehouse.errors import ObjectChanged, UsageError
 from lakehouse.model import (
     Bookmark,
     Decision,
+    Glance,
     LandingObject,
     Mode,
     ObjectDecision,
@@ -52,7 +53,7 @@ class _Request:
 
     declaration: Declaration
     bookmark: Bookmark
-    known: Mapping[str, SeenObject]
+    known: Mapping[str, Glance]
     mode: Mode
     since: int | None
     window: Window
@@ -104,7 +105,7 @@ def make_plan(
     request = _Request(
         declaration=declaration,
         bookmark=replace(bookmark, paused=paused),
-        known=bookmark.seen.lookup(asked),
+        known=bookmark.seen.glances(asked),
         mode=mode,
         since=since,
         window=window,
@@ -156,7 +157,7 @@ def decide_objects(
     placed = _placed(declaration, listing)
     ready = readiness_of(placed, source=declaration.source, bookmark=bookmark)
     wanted = frozenset(uris)
-    known = bookmark.seen.lookup(wanted)
+    known = bookmark.seen.glances(wanted)
     request = _Request(declaration, bookmark, known, Mode.INCREMENTAL, None, Window(), None, now, ready)
     return {obj.uri: _classify(obj, placement, request) for obj, placement in placed if obj.uri in wanted}
 
@@ -270,7 +271,7 @@ def _was_read(obj: LandingObject, request: _Request) -> bool:
     """Whether a batch took rows from the object before it was emptied, or has refused it as it is now: then its rows
     are in the table, and an upload that was cut off must not look like a day without rows."""
     known = request.known.get(obj.uri)
-    return known is not None and (known.decision is Decision.CONSUMED or known.object.identity == obj.identity)
+    return known is not None and (known.decision is Decision.CONSUMED or known.is_of(obj))
 
 
 def _outside(day: date, request: _Request) -> str:
@@ -291,8 +292,8 @@ def _compare(obj: LandingObject, request: _Request) -> tuple[Decision, str]:
     known = request.known.get(obj.uri)
     if known is None:
         return Decision.PLANNED, "new object"
-    if known.object.etag != obj.etag or known.object.version_id != obj.version_id:
-        return Decision.PLANNED, f"new version of a {known.decision.value} object: etag={known.object.etag} before"
+    if not known.is_of(obj):
+        return Decision.PLANNED, f"new version of a {known.decision.value} object: etag={known.etag} before"
     again = request.mode is Mode.FULL and (request.since is None or known.bookmark_version <= request.since)
     if again:
         return Decision.PLANNED, f"full mode: {known.decision.value} at bookmark_version={known.bookmark_version}"
@@ -319,10 +320,10 @@ def _read_without_advancing(obj: LandingObject, request: _Request) -> str:
     return f"read by this load, which does not advance: batch_id={paused.batch_id}"
 
 
-def _in_versions(obj: LandingObject, known: SeenObject | None, versions: VersionRange) -> tuple[Decision, str]:
+def _in_versions(obj: LandingObject, known: Glance | None, versions: VersionRange) -> tuple[Decision, str]:
     """Whether the object, as it is, was read by one of these versions (G5, G6)."""
     asked = f"bookmark versions ({versions.first}, {versions.last}]"
-    if known is None or known.object.identity != obj.identity:
+    if known is None or not known.is_of(obj):
         return Decision.OUTSIDE_WINDOW, f"outside {asked}: no version has read it as it is"
     where = f"{known.decision.value} at bookmark_version={known.bookmark_version}"
     if versions.contains(known.bookmark_version):

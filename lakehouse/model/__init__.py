@@ -16,7 +16,7 @@ from lakehouse.model.plans import (
 )
 from lakehouse.model.published import Bookmark, ChainLink, Checkpoint, Grave, Hold, Manifest, ObjectOutcome, Reference
 from lakehouse.model.receipts import BatchReceipt, Receipt, State
-from lakehouse.model.seen import NOTHING, Changes, Seen, SeenStore, Tallies, Tally
+from lakehouse.model.seen import NOTHING, Changes, Glance, Seen, SeenStore, Tallies, Tally
 
 __all__ = [
     "ACCEPTED_AND_STAGED",
@@ -33,6 +33,7 @@ __all__ = [
     "Equation",
     "FileCounts",
     "GateResult",
+    "Glance",
     "Grave",
     "Hold",
     "LandingObject",
