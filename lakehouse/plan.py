@@ -26,7 +26,6 @@ from lakehouse.model import (
     Mode,
     ObjectDecision,
     Plan,
-    Seen,
     SeenObject,
     VersionRange,
     Window,
@@ -49,11 +48,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is the same for every object of one plan. `known` is what the bookmark has seen of them."""
+    """What is the same for every object of one plan. `known` is what the bookmark has seen of them, `paused` what was
+    read of them without advancing it."""
 
     declaration: Declaration
     bookmark: Bookmark
     known: Mapping[str, Glance]
+    paused: Mapping[str, Glance]
     mode: Mode
     since: int | None
     window: Window
@@ -101,11 +102,11 @@ def make_plan(
         )
     placed = _placed(declaration, listing)
     asked = _may_be_read(placed, declaration, window)
-    paused = Seen(bookmark.paused.lookup(asked)) if mode is Mode.NO_ADVANCE else Seen()
     request = _Request(
         declaration=declaration,
-        bookmark=replace(bookmark, paused=paused),
+        bookmark=bookmark,
         known=bookmark.seen.glances(asked),
+        paused=bookmark.paused.glances(asked),
         mode=mode,
         since=since,
         window=window,
@@ -157,8 +158,8 @@ def decide_objects(
     placed = _placed(declaration, listing)
     ready = readiness_of(placed, source=declaration.source, bookmark=bookmark)
     wanted = frozenset(uris)
-    known = bookmark.seen.glances(wanted)
-    request = _Request(declaration, bookmark, known, Mode.INCREMENTAL, None, Window(), None, now, ready)
+    known, paused = bookmark.seen.glances(wanted), bookmark.paused.glances(wanted)
+    request = _Request(declaration, bookmark, known, paused, Mode.INCREMENTAL, None, Window(), None, now, ready)
     return {obj.uri: _classify(obj, placement, request) for obj, placement in placed if obj.uri in wanted}
 
 
@@ -312,10 +313,10 @@ def _read_by(batch_id: str, bookmark_version: int) -> str:
 
 def _read_without_advancing(obj: LandingObject, request: _Request) -> str:
     """Which batch of this load has read the object, if it leaves the bookmark where it is; empty if none has."""
-    paused = request.bookmark.paused.get(obj.uri)
+    paused = request.paused.get(obj.uri)
     if request.since is None or paused is None:
         return ""
-    if paused.object.identity != obj.identity or paused.bookmark_version <= request.since:
+    if not paused.is_of(obj) or paused.bookmark_version <= request.since:
         return ""
     return f"read by this load, which does not advance: batch_id={paused.batch_id}"
 

@@ -128,6 +128,11 @@ class Bookmark:
     rulings: Mapping[str, SeenObject] = field(default_factory=dict)
     paused: Seen = field(default_factory=Seen)
 
+    def __post_init__(self) -> None:
+        """A plain mapping becomes the set of its objects."""
+        object.__setattr__(self, "seen", Seen.of(self.seen))
+        object.__setattr__(self, "paused", Seen.of(self.paused))
+
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
