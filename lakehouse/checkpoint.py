@@ -14,15 +14,16 @@ what was seen.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import starmap
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.model import Checkpoint, Decision, Reference, Seen, SeenObject
+from lakehouse.model import Checkpoint, Decision, Glance, Reference, Seen, SeenObject
 from lakehouse.stored_form import (
     CHECKPOINT,
     OBJECT_FIELDS,
@@ -153,6 +154,21 @@ def seen_objects(table: pa.Table) -> list[SeenObject]:
             read_times(table, "first_seen"),
         )
     ]
+
+
+def glances(table: pa.Table) -> Iterator[tuple[str, Glance]]:
+    """The rows of a part as a plan looks at them, by uri."""
+    rows = zip(
+        read_column(table, "etag"),
+        read_column(table, "version_id"),
+        map(_DECISIONS.__getitem__, read_repeated(table, "decision")),
+        read_repeated(table, "reason"),
+        read_repeated(table, "batch_id"),
+        read_column(table, "bookmark_version"),
+        read_repeated(table, "declaration"),
+        strict=True,
+    )
+    return zip(read_column(table, "uri"), starmap(Glance, rows), strict=True)
 
 
 def _checkpoint(table: pa.Table, format: int) -> Checkpoint | CheckpointIndex:

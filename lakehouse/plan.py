@@ -20,11 +20,11 @@ from lakehouse.errors import ObjectChanged, UsageError
 from lakehouse.model import (
     Bookmark,
     Decision,
+    Glance,
     LandingObject,
     Mode,
     ObjectDecision,
     Plan,
-    Seen,
     SeenObject,
     VersionRange,
     Window,
@@ -45,11 +45,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is the same for every object of one plan. `known` is what the bookmark has seen of them."""
+    """What is the same for every object of one plan. `known` is what the bookmark has seen of them, `paused` what was
+    read of them without advancing it."""
 
     declaration: Declaration
     bookmark: Bookmark
-    known: Mapping[str, SeenObject]
+    known: Mapping[str, Glance]
+    paused: Mapping[str, Glance]
     mode: Mode
     since: int | None
     window: Window
@@ -100,8 +102,9 @@ def make_plan(
     asked = _may_be_read(placed, declaration, window)
     request = _Request(
         declaration=declaration,
-        bookmark=replace(bookmark, paused=Seen(bookmark.paused.lookup(asked))),
-        known=bookmark.seen.lookup(asked),
+        bookmark=bookmark,
+        known=bookmark.seen.glances(asked),
+        paused=bookmark.paused.glances(asked),
         mode=mode,
         since=since,
         window=window,
@@ -157,8 +160,9 @@ def decide_objects(
     ready = readiness_of(placed, source=declaration.source, bookmark=bookmark)
     request = _Request(
         declaration=declaration,
-        bookmark=replace(bookmark, paused=Seen(bookmark.paused.lookup(wanted))),
-        known=bookmark.seen.lookup(wanted),
+        bookmark=bookmark,
+        known=bookmark.seen.glances(wanted),
+        paused=bookmark.paused.glances(wanted),
         mode=Mode.INCREMENTAL,
         since=None,
         window=Window(),
@@ -252,8 +256,8 @@ def _waits_for(obj: LandingObject, day: date | None, request: _Request) -> str:
 def _was_read(obj: LandingObject, request: _Request) -> bool:
     """Whether a batch took rows from the object before it was emptied, or has refused it as it is now: then its rows
     are in the table, and an upload that was cut off must not look like a day without rows."""
-    known = request.known.get(obj.uri) or request.bookmark.paused.get(obj.uri)
-    return known is not None and (known.decision is not Decision.QUARANTINED or known.object.identity == obj.identity)
+    known = request.known.get(obj.uri) or request.paused.get(obj.uri)
+    return known is not None and (known.decision is not Decision.QUARANTINED or known.is_of(obj))
 
 
 def _outside(day: date, request: _Request) -> str:
@@ -273,13 +277,13 @@ def _compare(obj: LandingObject, request: _Request) -> tuple[Decision, str]:
     """Compare with the latest version of the key that a batch has seen; its time decides nothing (D01, D02)."""
     known = request.known.get(obj.uri)
     if known is None:
-        before = request.bookmark.paused.get(obj.uri)
+        before = request.paused.get(obj.uri)
         if before is None:
             return Decision.PLANNED, "new object"
-        read = f"batch_id={before.batch_id} bookmark_version={before.bookmark_version}"
+        read = _read_by(before.batch_id, before.bookmark_version)
         return Decision.PLANNED, f"read before, and not seen by the bookmark: {read}"
-    if known.object.etag != obj.etag or known.object.version_id != obj.version_id:
-        return Decision.PLANNED, f"new version of a {known.decision.value} object: etag={known.object.etag} before"
+    if not known.is_of(obj):
+        return Decision.PLANNED, f"new version of a {known.decision.value} object: etag={known.etag} before"
     again = request.mode is Mode.FULL and (request.since is None or known.bookmark_version <= request.since)
     if again:
         return Decision.PLANNED, f"full mode: {known.decision.value} at bookmark_version={known.bookmark_version}"
@@ -298,10 +302,10 @@ def _read_by(batch_id: str, bookmark_version: int) -> str:
 
 def _read_without_advancing(obj: LandingObject, request: _Request) -> str:
     """Which batch of this load has read the object, if it leaves the bookmark where it is; empty if none has."""
-    paused = request.bookmark.paused.get(obj.uri)
+    paused = request.paused.get(obj.uri)
     if request.since is None or paused is None:
         return ""
-    if paused.object.identity != obj.identity or paused.bookmark_version <= request.since:
+    if not paused.is_of(obj) or paused.bookmark_version <= request.since:
         return ""
     return f"read by this load, which does not advance: batch_id={paused.batch_id}"
 
@@ -309,8 +313,8 @@ def _read_without_advancing(obj: LandingObject, request: _Request) -> str:
 def _in_versions(obj: LandingObject, request: _Request, versions: VersionRange) -> tuple[Decision, str]:
     """Whether the object, as it is, was read by one of these versions (G5, G6), also if it does not count as seen."""
     asked = f"bookmark versions ({versions.first}, {versions.last}]"
-    seen, paused = request.known.get(obj.uri), request.bookmark.paused.get(obj.uri)
-    known = next((item for item in (seen, paused) if item is not None and item.object.identity == obj.identity), None)
+    seen, paused = request.known.get(obj.uri), request.paused.get(obj.uri)
+    known = next((item for item in (seen, paused) if item is not None and item.is_of(obj)), None)
     if known is None:
         return Decision.OUTSIDE_WINDOW, f"outside {asked}: no version has read it as it is"
     where = f"{known.decision.value if known is seen else 'read'} at bookmark_version={known.bookmark_version}"

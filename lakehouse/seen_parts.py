@@ -17,9 +17,9 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.checkpoint import Part, decode_part, describe_part, encode_part, part_table, seen_objects
+from lakehouse.checkpoint import Part, decode_part, describe_part, encode_part, glances, part_table, seen_objects
 from lakehouse.errors import DataError
-from lakehouse.model import Changes, Decision, Reference, SeenObject, SeenStore, Tallies, Tally
+from lakehouse.model import Changes, Decision, Glance, Reference, SeenObject, SeenStore, Tallies, Tally
 
 PART_OBJECTS = 20_000
 """Most objects of one part."""
@@ -51,9 +51,22 @@ class StoredParts:
         return place is not None and uri <= self.parts[place].last
 
     def lookup(self, uris: Collection[str]) -> dict[str, SeenObject]:
+        found: dict[str, SeenObject] = {}
+        for rows in self._found(uris):
+            found |= {item.object.uri: item for item in seen_objects(rows)}
+        return found
+
+    def glances(self, uris: Collection[str]) -> dict[str, Glance]:
+        found: dict[str, Glance] = {}
+        for rows in self._found(uris):
+            found.update(glances(rows))
+        return found
+
+    def _found(self, uris: Collection[str]) -> Iterator[pa.Table]:
+        """The rows of those of these uris that are there, by part."""
         ordered = sorted(uris)
         if not ordered:
-            return {}
+            return
         asked: dict[int, list[str]] = {}
         for number in range(_place(self.parts, ordered[0]) or 0, len(self.parts)):
             part = self.parts[number]
@@ -62,11 +75,9 @@ class StoredParts:
             first = bisect_left(ordered, part.first)
             if here := ordered[first : bisect_right(ordered, part.last, first)]:
                 asked[number] = here
-        found: dict[str, SeenObject] = {}
         touched = [self.parts[number] for number in asked]
         for here, table in zip(asked.values(), self._tables(touched, keep=True), strict=True):
-            found |= {item.object.uri: item for item in seen_objects(_rows(table, here))}
-        return found
+            yield _rows(table, here)
 
     def stream(self) -> Iterator[SeenObject]:
         for table in self._tables(self.parts):

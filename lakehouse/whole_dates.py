@@ -13,7 +13,7 @@ from datetime import date
 from typing import TYPE_CHECKING, TypeVar
 
 from lakehouse.bookmark import last_readings, ruling_of
-from lakehouse.model import Bookmark, Decision, ObjectDecision, SeenObject
+from lakehouse.model import Bookmark, Decision, Glance, ObjectDecision, SeenObject
 from lakehouse.placement import landing_date
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def plan_dates(
     *,
     declaration: Declaration,
     bookmark: Bookmark,
-    known: Mapping[str, SeenObject],
+    known: Mapping[str, Glance],
     failed: Collection[str],
     accept_missing: bool,
 ) -> DatePlan:
@@ -149,7 +149,7 @@ def cut_dates(
 
 
 def _plan_replacement(
-    decisions: Sequence[ObjectDecision], dates: _Dates, bookmark: Bookmark, known: Mapping[str, SeenObject]
+    decisions: Sequence[ObjectDecision], dates: _Dates, bookmark: Bookmark, known: Mapping[str, Glance]
 ) -> DatePlan:
     missing: list[str] = []
     replaced: set[date] = set()
@@ -217,14 +217,14 @@ def _read_again(decided: Iterable[ObjectDecision], why: str) -> dict[str, Object
 
 
 def _held_back(
-    item: ObjectDecision, obstacle: str, bookmark: Bookmark, seen_objects: Mapping[str, SeenObject]
+    item: ObjectDecision, obstacle: str, bookmark: Bookmark, glances: Mapping[str, Glance]
 ) -> ObjectDecision:
     """An object whose date waits: unseen still, or consumed still if a full load would have read it again.
 
     One that an operator wants to be read again is not done with.
     """
-    seen = seen_objects.get(item.object.uri)
-    known = seen and seen.decision is Decision.CONSUMED and seen.object.identity == item.object.identity
+    seen = glances.get(item.object.uri)
+    known = seen and seen.decision is Decision.CONSUMED and seen.is_of(item.object)
     known = known and ruling_of(bookmark, item.object) is None
     return replace(
         item,

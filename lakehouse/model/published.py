@@ -156,6 +156,11 @@ class Bookmark:
     paused: Seen = field(default_factory=Seen)
     source_uri: str = ""
 
+    def __post_init__(self) -> None:
+        """A plain mapping becomes the set of its objects."""
+        object.__setattr__(self, "seen", Seen.of(self.seen))
+        object.__setattr__(self, "paused", Seen.of(self.paused))
+
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:

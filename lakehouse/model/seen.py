@@ -12,9 +12,9 @@ from datetime import date, datetime
 from heapq import merge
 from itertools import groupby, islice
 from operator import itemgetter
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
-from lakehouse.model.plans import Decision, SeenObject
+from lakehouse.model.plans import Decision, LandingObject, SeenObject
 
 Changes: TypeAlias = Mapping[str, SeenObject | None]
 """By uri; None where an object is not seen any more."""
@@ -34,6 +34,34 @@ class Tally:
 Tallies: TypeAlias = dict[tuple[date | None, Decision], Tally]
 
 
+class Glance(NamedTuple):
+    """What a plan has to know of a seen object. Made in a quarter of the time, for every listed object."""
+
+    etag: str
+    version_id: str | None
+    decision: Decision
+    reason: str
+    batch_id: str
+    bookmark_version: int
+    declaration: str
+
+    def is_of(self, item: LandingObject) -> bool:
+        """Whether it is exactly this version of the object, whose uri is the same."""
+        return self.etag == item.etag and self.version_id == item.version_id
+
+    @classmethod
+    def at(cls, item: SeenObject) -> Glance:
+        return cls(
+            item.object.etag,
+            item.object.version_id,
+            item.decision,
+            item.reason,
+            item.batch_id,
+            item.bookmark_version,
+            item.declaration,
+        )
+
+
 class SeenStore(Protocol):
     """Objects as a checkpoint stored them, each uri once. All but `size` and `may_hold` read, and raise DataError where
     something is missing or altered."""
@@ -47,6 +75,9 @@ class SeenStore(Protocol):
 
     def lookup(self, uris: Collection[str]) -> dict[str, SeenObject]:
         """Those of these uris that are there."""
+
+    def glances(self, uris: Collection[str]) -> dict[str, Glance]:
+        """As `lookup`, for a plan."""
 
     def stream(self) -> Iterator[SeenObject]:
         """All of them, in the order of their uris, few in memory at once."""
@@ -76,6 +107,9 @@ class Nothing:
         return False
 
     def lookup(self, uris: Collection[str]) -> dict[str, SeenObject]:  # noqa: ARG002
+        return {}
+
+    def glances(self, uris: Collection[str]) -> dict[str, Glance]:  # noqa: ARG002
         return {}
 
     def stream(self) -> Iterator[SeenObject]:
@@ -150,6 +184,14 @@ class Seen(Mapping[str, SeenObject]):
         if self.changes:
             changed = ((uri, self.changes.get(uri)) for uri in uris)
             found |= {uri: item for uri, item in changed if item is not None}
+        return found
+
+    def glances(self, uris: Collection[str]) -> dict[str, Glance]:
+        """As `lookup`, for a plan."""
+        found = self.store.glances([uri for uri in uris if uri not in self.changes])
+        if self.changes:
+            changed = ((uri, self.changes.get(uri)) for uri in uris)
+            found |= {uri: Glance.at(item) for uri, item in changed if item is not None}
         return found
 
     def stream(self) -> Iterator[SeenObject]:

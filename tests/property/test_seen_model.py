@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from lakehouse.bookmark import RELOAD, RULINGS, advance, checkpoint_after
-from lakehouse.model import Bookmark, Checkpoint, Decision, Manifest, Seen, SeenObject
+from lakehouse.model import Bookmark, Checkpoint, Decision, Glance, Manifest, Seen, SeenObject
 from lakehouse.seen_parts import StoredParts
 from lakehouse.state import load_bookmark, write_checkpoint, write_manifest
 from tests.landing_values import MemoryStore, landed, manifest_of, outcome
@@ -92,7 +92,9 @@ class SeenAgainstModel(RuleBasedStateMachine):
         for seen, model in ((self.bookmark.seen, self.seen), (self.bookmark.paused, self.paused)):
             assert [*seen.stream()] == [*seen.values()] == [model[uri] for uri in sorted(model)]
             assert (len(seen), bool(seen), [*seen]) == (len(model), bool(model), sorted(model))
-            assert seen.lookup([landed(name).uri for name in NAMES]) == model
+            uris = [landed(name).uri for name in NAMES]
+            assert seen.lookup(uris) == model
+            assert seen.glances(uris) == {uri: Glance.at(item) for uri, item in model.items()}
             for name in NAMES[::5]:
                 assert seen.get(landed(name).uri) == model.get(landed(name).uri)
 

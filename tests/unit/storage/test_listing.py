@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote_plus
 from xml.etree.ElementTree import ParseError
 from xml.sax.saxutils import escape
@@ -10,7 +11,10 @@ from xml.sax.saxutils import escape
 import pytest
 
 from lakehouse.model import LandingObject
-from lakehouse.storage.listing import parse_page
+from lakehouse.storage.listing import list_pages, parse_page
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
 
 KEYS = ["in/", "in//x", "a b", "a+b", "a%20b", "[1]", "q?#&=", "'\"<>`", "café", "tab\there", "é", "日本", "../up"]
 END = "<IsTruncated>false</IsTruncated>"
@@ -54,3 +58,43 @@ def test_keys_come_as_they_are(encoded: bool) -> None:
 def test_anything_else_is_refused(body: bytes) -> None:
     with pytest.raises(ParseError):
         parse_page(body, "landing")
+
+
+def page(number: int, more: str) -> bytes:
+    """A page of one key that says how it goes on."""
+    end = f"<IsTruncated>true</IsTruncated>{more}" if more else END
+    return listing(entry(str(number)) + end)
+
+
+class Pages:
+    """A client that answers with the bytes of pages by token, as ours does."""
+
+    def __init__(self, by_token: dict[str | None, bytes]) -> None:
+        self.by_token = by_token
+        self.asked: list[str | None] = []
+
+    def list_objects_v2(self, *, ContinuationToken: str | None = None, **_: str) -> dict[str, Any]:
+        self.asked.append(ContinuationToken)
+        return {"LakehouseBody": self.by_token[ContinuationToken]}
+
+
+def token(text: str) -> str:
+    return f"<NextContinuationToken>{text}</NextContinuationToken>"
+
+
+@pytest.mark.parametrize(
+    ("written", "asked"),
+    [("a&amp;b", ["a&b"]), ("a&#38;b", ["a&#38;b", "a&b"]), ("<![CDATA[a&b]]>", ["a&b"])],
+)
+def test_the_next_page_is_the_one_that_the_page_names_however_it_is_written(written: str, asked: list[str]) -> None:
+    """What is asked for ahead is a guess: another page is never taken for the next one."""
+    client = Pages({None: page(1, token(written)), "a&b": page(2, ""), "a&#38;b": page(9, token("wrong"))})
+    found = [*list_pages(cast("S3Client", client), "landing", "in/")]
+    assert [obj.uri for one in found for obj in one.objects] == ["s3://landing/1", "s3://landing/2"]
+    assert client.asked == [None, *asked]
+
+
+def test_a_token_that_comes_twice_ends_the_listing_with_an_error() -> None:
+    client = Pages({None: page(1, token("x")), "x": page(2, token("x"))})
+    with pytest.raises(ParseError, match="twice"):
+        [*list_pages(cast("S3Client", client), "landing", "in/")]
