@@ -31,9 +31,10 @@ class File:
 
 @dataclass(frozen=True)
 class Known:
-    """What moves together: the objects that were read with their content, what is decided beside them, and the rows."""
+    """What moves together: the objects that were read with their content, what is decided about some, and the rows."""
 
     seen: dict[str, str] = field(default_factory=dict)
+    rulings: dict[str, tuple[str, str]] = field(default_factory=dict)
     table: dict[int, Row] = field(default_factory=dict)
 
 
@@ -43,7 +44,6 @@ class LakeModel:
 
     files: dict[str, File] = field(default_factory=dict)
     now: Known = field(default_factory=Known)
-    rulings: dict[str, tuple[str, str]] = field(default_factory=dict)
     held: bool = False
     history: list[Known] = field(default_factory=lambda: [Known()])
 
@@ -53,7 +53,7 @@ class LakeModel:
 
     def ruled(self, name: str) -> str:
         """What an operator has decided about the file as it is now."""
-        etag, ruling = self.rulings.get(name, ("", ""))
+        etag, ruling = self.now.rulings.get(name, ("", ""))
         return ruling if etag == self.files[name].etag else ""
 
     def read_already(self, name: str) -> bool:
@@ -78,11 +78,8 @@ class LakeModel:
         for row in (row for name in names for row in self.files[name].rows):
             if row.key not in table or table[row.key].order < row.order:
                 table[row.key] = row
-        seen = dict(self.now.seen)
-        if mode != "no-advance":
-            seen.update({name: self.files[name].etag for name in names})
-            self.rulings = {n: ruled for n, ruled in self.rulings.items() if n not in names or ruled[1] == SKIPPED}
-        self._publish(Known(seen, table))
+        seen = self.now if mode == "no-advance" else self._with_seen(names)
+        self._publish(replace(seen, table=table))
         return True
 
     def rule(self, name: str, change: str) -> bool:
@@ -96,8 +93,8 @@ class LakeModel:
         }[change]
         if not wanted:
             return False
-        self.rulings[name] = (self.files[name].etag, SKIPPED if change == "skip" else WANTED)
-        self._publish(self.now)
+        ruling = (self.files[name].etag, SKIPPED if change == "skip" else WANTED)
+        self._publish(replace(self.now, rulings={**self.now.rulings, name: ruling}))
         return True
 
     def hold(self, held: bool) -> bool:
@@ -108,24 +105,47 @@ class LakeModel:
             self._publish(self.now)
         return published
 
-    def reset(self) -> None:
+    def reset(self) -> bool:
+        if not self.now.seen:
+            return False
         self._publish(replace(self.now, seen={}))
+        return True
 
-    def rewind(self, version: int, *, with_table: bool = False) -> None:
+    def rewind(self, version: int) -> bool:
+        """What was to be read again then is so again; what was decided since stays."""
         past = self.history[version]
-        self._publish(Known(past.seen, past.table if with_table else self.now.table))
+        after = replace(self.now, seen=past.seen, rulings={**_wanted(past), **self.now.rulings})
+        if (after.seen, after.rulings) == (self.now.seen, self.now.rulings):
+            return False
+        self._publish(after)
+        return True
+
+    def rewind_with_table(self, version: int) -> bool:
+        if version == self.version:
+            return False
+        past = self.history[version]
+        self._publish(Known(past.seen, {**_wanted(past), **self.now.rulings}, past.table))
+        return True
 
     def set_to_now(self) -> bool:
         names = self.planned()
         if names:
-            self._publish(replace(self.now, seen={**self.now.seen, **{n: self.files[n].etag for n in names}}))
-            self.rulings = {n: ruled for n, ruled in self.rulings.items() if n not in names or ruled[1] == SKIPPED}
+            self._publish(self._with_seen(names))
         return bool(names)
 
     def operator_change(self) -> None:
         """A change that leaves what is known as it is: a rename."""
         self._publish(self.now)
 
+    def _with_seen(self, names: list[str]) -> Known:
+        seen = {**self.now.seen, **{name: self.files[name].etag for name in names}}
+        rulings = {n: ruled for n, ruled in self.now.rulings.items() if n not in names or ruled[1] == SKIPPED}
+        return replace(self.now, seen=seen, rulings=rulings)
+
     def _publish(self, known: Known) -> None:
         self.now = known
         self.history.append(known)
+
+
+def _wanted(known: Known) -> dict[str, tuple[str, str]]:
+    return {name: ruled for name, ruled in known.rulings.items() if ruled[1] == WANTED}

@@ -125,8 +125,7 @@ class Life:
 
     def reset(self) -> None:
         code, found = self.cli("bookmark", "reset", self.lake.table, *REASON)
-        self.model.reset()
-        self._published(found, code, True)
+        self._published(found, code, self.model.reset())
 
     def rewind(self) -> None:
         if self.model.version == 0:
@@ -134,8 +133,8 @@ class Life:
         version, with_table = self.chance.randint(1, self.model.version), self.chance.random() < 0.5
         more = ("--with-table",) if with_table else ()
         code, found = self.cli("bookmark", "rewind", self.lake.table, "--to-batch", str(version), *more, *REASON)
-        self.model.rewind(version, with_table=with_table)
-        self._published(found, code, True)
+        changed = self.model.rewind_with_table(version) if with_table else self.model.rewind(version)
+        self._published(found, code, changed)
 
     def set_to_now(self) -> None:
         code, found = self.cli("bookmark", "set", self.lake.table, "--to", "now", *REASON)
@@ -166,7 +165,7 @@ class Life:
         code, receipt = self.cli("load", self.lake.table)
         assert (code, receipt["state"]) == (1, "detached"), receipt
         code, found = self.cli("bookmark", "rewind", self.lake.table, "--to-table", *REASON)
-        self.model.rewind(version, with_table=True)
+        self.model.rewind_with_table(version)
         self._published(found, code, True)
 
     # what must be so after every step
