@@ -83,12 +83,12 @@ def plan_load(declaration: Declaration, request: LoadRequest, services: Services
     _check_range(declaration, request)
     _check_declared_sql(declaration)
     now = services.now()
-    with ThreadPoolExecutor(1, thread_name_prefix="position") as beside:
+    with uncollected(), ThreadPoolExecutor(1, thread_name_prefix="position") as beside:
         found = beside.submit(find_position, declaration, services)
         listing = _discover(_landing(declaration, services), declaration, request)
         position = found.result()
-    versions = _versions(declaration, request, position, services)
-    plan = _plan(declaration, request, position, listing, now=now, since=None, versions=versions)
+        versions = _versions(declaration, request, position, services)
+        plan = _plan(declaration, request, position, listing, now=now, since=None, versions=versions)
     return replace(plan, warnings=(*plan.warnings, *position.fit.told()))
 
 
