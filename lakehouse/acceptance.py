@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
 
 
+_NEAR = 4
+"""So many known names around a folder say whether one lies in it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """What there is no bookmark for, why that is strange, and the commands that answer it. `uri` is the folder that the
@@ -68,8 +72,7 @@ def is_first(position: Position) -> bool:
 
 def _question(declaration: Declaration, position: Position) -> Question | None:
     table, context, uri = declaration.table, declaration.context, declaration.source.uri
-    which = f" --source {context}" if len(declaration.contexts) > 1 else ""
-    load = f"lakehouse load {table}{which} --accept-new"
+    load = f"lakehouse load {table}{declaration.source_option} --accept-new"
     if not _was_loaded(position.bookmark):
         others = _others(position)
         if not others:
@@ -106,12 +109,13 @@ def _was_loaded(bookmark: Bookmark) -> bool:
 
 def _read_before(bookmark: Bookmark, uri: str) -> str | None:
     """The folder that was read, if neither it nor `uri` holds the other; manifests that do not name it name objects."""
-    if there := bookmark.source_uri:
-        return None if uri.startswith(there) or there.startswith(uri) else there
-    seen = bookmark.seen or bookmark.paused
-    if any(name.startswith(uri) for name in seen):
+    there = bookmark.source_uri
+    if there and (uri.startswith(there) or there.startswith(uri)):
         return None
-    return next(iter(seen)).rpartition("/")[0] + "/"
+    # also the folder before the last one is known: going back to it reads nothing again
+    if any(name.startswith(uri) for known in (bookmark.seen, bookmark.paused) for name in known.around(uri, _NEAR)):
+        return None
+    return there or next(iter(bookmark.seen or bookmark.paused)).rpartition("/")[0] + "/"
 
 
 def _accepted(declaration: Declaration, position: Position, question: Question, services: Services) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakehouse.bookmark import LOAD
 from lakehouse.bookmark_history import named_version
 from lakehouse.errors import UsageError
 from lakehouse.model import Mode, Reference, VersionRange
 from lakehouse.services import Services
+from lakehouse.state import walk
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -49,4 +51,9 @@ def versions_between(
             f"--from-batch is version {lower} and --to-batch is version {upper}: the range is empty",
             next=f"lakehouse bookmark history {declaration.table}",
         )
-    return VersionRange(lower, upper)
+    read: dict[tuple[str, str, str | None], int] = {}
+    for manifest, _ in walk(services.state, newest, above=lower):
+        if manifest.bookmark_version <= upper and manifest.kind == LOAD:
+            for item in manifest.objects:
+                read.setdefault(item.object.identity, manifest.bookmark_version)
+    return VersionRange(lower, upper, read)

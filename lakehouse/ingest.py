@@ -110,7 +110,6 @@ def load_command(declaration: Declaration, request: LoadRequest) -> str:
     """The command that asks for the same load."""
     window, mode = request.window, request.mode
     options = {
-        "--source": declaration.context if len(declaration.contexts) > 1 else None,
         "--from": window.first,
         "--to": window.last,
         "--mode": None if mode is Mode.INCREMENTAL else mode.value,
@@ -118,7 +117,8 @@ def load_command(declaration: Declaration, request: LoadRequest) -> str:
         "--to-batch": request.to_batch,
     }
     given = [f" {name} {shlex.quote(str(value))}" for name, value in options.items() if value is not None]
-    return f"lakehouse load {declaration.table}{''.join(given)}{' --accept-missing' if request.accept_missing else ''}"
+    missing = " --accept-missing" if request.accept_missing else ""
+    return f"lakehouse load {declaration.table}{declaration.source_option}{''.join(given)}{missing}"
 
 
 def plan_load(declaration: Declaration, request: LoadRequest, services: Services) -> Plan:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lakehouse import naming
 from lakehouse.audit import open_attempts
 from lakehouse.bookmark import LOAD
-from lakehouse.errors import UsageError
+from lakehouse.errors import LakehouseError, UsageError
 from lakehouse.model import Decision, Manifest, ObjectOutcome, Window
 from lakehouse.object_change import list_source, near_names
 from lakehouse.placement import landing_date
@@ -25,6 +25,9 @@ from lakehouse.target import summary
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
+
+
+_GONE = "not listed any more: it was deleted, or moved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +87,21 @@ class Explained:
 def explain_object(declaration: Declaration, uri: str, services: Services) -> Explained:
     """Everything that is known of the object, newest first.
 
-    Raises UsageError for one that is not listed and that no batch or operator has ever dealt with, naming what is near.
+    Raises UsageError for one that is not listed and that no batch or operator has ever dealt with, naming what is near,
+    and what `discover` raises for one of these where nothing can be listed.
     """
     position = find_position(declaration, services)
     day = landing_date(uri, source=declaration.source)
-    listing = list_source(declaration, services, Window(day, day))
+    try:
+        listing, unlisted = list_source(declaration, services, Window(day, day)), None
+    except LakehouseError as error:
+        listing, unlisted = (), error
     decided = decide_objects(
         [uri], declaration=declaration, bookmark=position.bookmark, listing=listing, now=services.now()
     ).get(uri)
     events = _events(uri, position, services)
+    if unlisted is not None and not events:
+        raise unlisted
     if decided is None and not events:
         raise UsageError(
             f"no such object: it is not listed and no batch has seen it: uri={uri}; "
@@ -107,7 +116,7 @@ def explain_object(declaration: Declaration, uri: str, services: Services) -> Ex
         landing_date=day.isoformat() if day else None,
         listed=decided is not None,
         decision=decided.decision.value if decided else None,
-        reason=decided.reason if decided else "not listed any more: it was deleted, or moved",
+        reason=decided.reason if decided else unlisted.message if unlisted else _GONE,
         etag=decided.object.etag if decided else None,
         first_seen=known.first_seen if known else None,
         events=events,

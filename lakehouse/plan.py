@@ -241,7 +241,7 @@ def _decide(obj: LandingObject, ruling: SeenObject | None, request: _Request) ->
     if ruling is not None and ruling.decision is Decision.SKIPPED:
         return ruling.decision, ruling.reason
     if request.versions is not None:
-        return _in_versions(obj, request, request.versions)
+        return _in_versions(obj, request.versions)
     return (ruling.decision, ruling.reason) if ruling else _compare(obj, request)
 
 
@@ -310,17 +310,13 @@ def _read_without_advancing(obj: LandingObject, request: _Request) -> str:
     return f"read by this load, which does not advance: batch_id={paused.batch_id}"
 
 
-def _in_versions(obj: LandingObject, request: _Request, versions: VersionRange) -> tuple[Decision, str]:
-    """Whether the object, as it is, was read by one of these versions (G5, G6), also if it does not count as seen."""
+def _in_versions(obj: LandingObject, versions: VersionRange) -> tuple[Decision, str]:
+    """Whether the object, as it is, was read by one of these versions (G5, G6), whatever has read it since."""
     asked = f"bookmark versions ({versions.first}, {versions.last}]"
-    seen, paused = request.known.get(obj.uri), request.paused.get(obj.uri)
-    known = next((item for item in (seen, paused) if item is not None and item.is_of(obj)), None)
-    if known is None:
-        return Decision.OUTSIDE_WINDOW, f"outside {asked}: no version has read it as it is"
-    where = f"{known.decision.value if known is seen else 'read'} at bookmark_version={known.bookmark_version}"
-    if versions.contains(known.bookmark_version):
-        return Decision.PLANNED, f"in {asked}: {where}"
-    return Decision.OUTSIDE_WINDOW, f"outside {asked}: {where}"
+    version = versions.read.get(obj.identity)
+    if version is None:
+        return Decision.OUTSIDE_WINDOW, f"outside {asked}: none of them has read it as it is"
+    return Decision.PLANNED, f"in {asked}: read at bookmark_version={version}"
 
 
 def settles_at(obj: LandingObject, source: Source, now: datetime) -> datetime | None:

@@ -5,11 +5,12 @@ Reads only, but for one marker in the state folder that remembers that a context
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakehouse import naming
+from lakehouse.bookmark import were_read
 from lakehouse.catalog import load_table
 from lakehouse.errors import Detached, UsageError
 from lakehouse.evolve import Fit, fit_table
@@ -106,6 +107,19 @@ def detached_target(declaration: Declaration, services: Services) -> tuple[Targe
     return target, ""
 
 
+def read_elsewhere(declaration: Declaration, position: Position, uris: Collection[str], services: Services) -> set[str]:
+    """Those of these objects that another bookmark of the table has read, such as one that was left behind for a new
+    name: rows of them may be in the table. Looks into those whose folder touches that of the source."""
+    found: set[str] = set()
+    here = declaration.source.uri
+    for context, manifest in position.others.items():
+        there = manifest.source_uri or here
+        if there.startswith(here) or here.startswith(there):
+            head = manifest_of(position.target.bookmarks[context])
+            found |= were_read(load_bookmark(services.state, head), uris)
+    return found
+
+
 def holds_rows_of_others(target: Target) -> bool:
     """Whether the table has rows and no bookmark of ours, of this context or another."""
     if target.table is None or target.main is None:
@@ -191,7 +205,9 @@ def _renamed_to(old: str, target: Target, services: Services) -> str | None:
 
 
 def _detached(declaration: Declaration, target: Target, reason: str) -> Detached:
-    command = f"lakehouse bookmark rewind {declaration.table} --to-table --reason TEXT --dry-run"
+    command = (
+        f"lakehouse bookmark rewind {declaration.table}{declaration.source_option} --to-table --reason TEXT --dry-run"
+    )
     if target.tag is not None:
         command += f"   # or set main back to the tag {naming.tag(declaration.context)}"
     return Detached(

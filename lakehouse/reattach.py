@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
 
 
+_DECISIONS_LOST = (
+    "what stood at the lost tag is not known any more: hold the table, skip objects and accept gates again where that "
+    "is still meant, before the next load"
+)
+
+
 def rewind_to_table(
     declaration: Declaration, operator: Operator, services: Services, *, dry_run: bool = False
 ) -> BookmarkChange:
@@ -47,7 +53,8 @@ def rewind_to_table(
             move = Move(REATTACH, position.bookmark, "the bookmark stands on its table")
         else:
             position, move = _attached(declaration, target, services)
-            move = replace(move, warnings=(f"it was detached: {reason}",))
+            lost = () if target.tag is not None else (_DECISIONS_LOST,)
+            move = replace(move, warnings=(f"it was detached: {reason}", *lost))
         return publish_move(declaration, position, move, source, operator, services, dry_run=dry_run, bring_up=rebuild)
 
     return decide(declaration, operator, services, REATTACH, once, dry_run=dry_run)

@@ -52,22 +52,24 @@ def rewind_with_table(
         if head is None:
             raise UsageError(
                 "before the first batch there was no table to go back to",
-                next=f"lakehouse bookmark reset {declaration.table} --reason TEXT",
+                next=f"lakehouse bookmark reset {declaration.table}{declaration.source_option} --reason TEXT",
             )
         now, then = position.bookmark, load_bookmark(services.state, head)
         undone = [manifest for manifest, _ in walk(services.state, position.target.bookmark, above=version)]
         if not undone:
             return Move(REWIND_TABLE, now, f"the bookmark stands at version {version}", to_version=version)
-        restored = _restored(declaration, position, head, undone)
+        restored = _restored(declaration, position, version, head, undone)
         return Move(REWIND_TABLE, stood_as(now, then), to_version=version, restored=restored)
 
     return change_bookmark(declaration, operator, services, REWIND_TABLE, move, dry_run=dry_run)
 
 
-def _restored(declaration: Declaration, position: Position, head: Reference, undone: Sequence[Manifest]) -> Restored:
+def _restored(
+    declaration: Declaration, position: Position, version: int, head: Reference, undone: Sequence[Manifest]
+) -> Restored:
     table = position.target.table
     assert table is not None
-    snapshot = _snapshot_of(declaration, table, head, undone)
+    snapshot = _snapshot_of(declaration, table, version, head, undone)
     with translated(f"table={declaration.table}"):
         now = live_files(table, position.target.main)
         _refuse_missing(declaration, snapshot, [*_lists(table, snapshot)], table.io)
@@ -85,14 +87,16 @@ def _restored(declaration: Declaration, position: Position, head: Reference, und
     return Restored(files, RowCounts(inserted=came, deleted=went, replaced=went), dates, (equation,))
 
 
-def _snapshot_of(declaration: Declaration, table: Table, head: Reference, undone: Sequence[Manifest]) -> Snapshot:
+def _snapshot_of(
+    declaration: Declaration, table: Table, version: int, head: Reference, undone: Sequence[Manifest]
+) -> Snapshot:
     """The snapshot that published a manifest. Raises DataError if it has expired, UsageError if others came after."""
     line = [*ancestry(table, table.metadata.current_snapshot())]
     since = [*takewhile(lambda snapshot: summary(snapshot).get(naming.MANIFEST) != head.uri, line)]
     if len(since) == len(line):
         raise DataError(
             f"table {declaration.table}: the batch's snapshot has expired, so its rows cannot come back: {head.uri}",
-            next=f"lakehouse bookmark rewind {declaration.table} --to-batch BATCH --reason TEXT   # leaves the rows",
+            next=_leaving_rows(declaration, version),
         )
     attempts = {manifest.attempt_id for manifest in undone}
     others = [text for snapshot in since if (text := _of_others(snapshot, attempts))]
@@ -101,7 +105,7 @@ def _snapshot_of(declaration: Declaration, table: Table, head: Reference, undone
         raise UsageError(
             f"table {declaration.table}: others have published since, and their rows would go: "
             f"{', '.join(others[:_MOST_NAMED])}{more}",
-            next=f"lakehouse bookmark rewind {declaration.table} --to-batch BATCH --reason TEXT   # leaves the rows",
+            next=_leaving_rows(declaration, version),
         )
     return line[len(since)]
 
@@ -114,6 +118,12 @@ def _of_others(snapshot: Snapshot, attempts: Collection[str]) -> str:
     if naming.CONTEXT in keys and keys.get(naming.ATTEMPT_ID) not in attempts:
         return f"snapshot {snapshot.snapshot_id} of bookmark {keys[naming.CONTEXT]}"
     return ""
+
+
+def _leaving_rows(declaration: Declaration, version: int | str) -> str:
+    """The command that goes back to that version with the bookmark alone."""
+    where = f"{declaration.table}{declaration.source_option}"
+    return f"lakehouse bookmark rewind {where} --to-batch {version} --reason TEXT   # leaves the rows"
 
 
 def _lists(table: Table, snapshot: Snapshot) -> Sequence[str]:
@@ -136,7 +146,7 @@ def _refuse_missing(declaration: Declaration, snapshot: Snapshot, paths: Sequenc
         raise DataError(
             f"table {declaration.table}: files of snapshot {snapshot.snapshot_id} are gone, so its rows cannot come "
             f"back: {', '.join(gone[:_MOST_NAMED])}{more}",
-            next=f"lakehouse bookmark rewind {declaration.table} --to-batch BATCH --reason TEXT   # leaves the rows",
+            next=_leaving_rows(declaration, summary(snapshot)[naming.BOOKMARK_VERSION]),
         )
 
 

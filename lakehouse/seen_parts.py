@@ -116,8 +116,9 @@ class StoredParts:
     def around(self, uri: str) -> list[str]:
         if not self.parts:
             return []
-        (table,) = self._tables([self.parts[_place(self.parts, uri) or 0]], keep=True)
-        return [*map(str, table.column("uri").to_pylist())]
+        place = _place(self.parts, uri) or 0
+        (table,) = self._tables([self.parts[place]], keep=True)
+        return [*map(str, table.column("uri").to_pylist()), *(part.first for part in self.parts[place + 1 : place + 2])]
 
     def tallies(self, without: Collection[str]) -> Tallies:
         names = ["landing_date", "decision", "last_modified", "uri"]

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
+from lakehouse.bookmark import were_read
 from lakehouse.model import Bookmark, Decision, ObjectDecision, ObjectOutcome, Plan, Sweep
 
 if TYPE_CHECKING:
@@ -44,15 +45,16 @@ def sweep_for(
     bookmark: Bookmark,
     outcomes: Sequence[ObjectOutcome],
     failed: Sequence[ObjectDecision] = (),
+    elsewhere: Collection[str] = (),
 ) -> tuple[Sweep, tuple[str, ...]]:
     """The sweep of one batch, and a warning for everything that it leaves though the mode would have taken it.
 
     `outcomes` are those of the batch, withheld dates taken out; `failed` are its objects that could not be fetched;
-    `bookmark` is the one before the batch.
+    `bookmark` is the one before the batch; `elsewhere` are objects that another bookmark of the table has read.
     """
     read = [o for o in outcomes if o.decision is Decision.CONSUMED]
     uris = [o.object.uri for o in read]
-    before = bookmark.seen.lookup(uris).keys() | bookmark.paused.lookup(uris).keys()
+    before = were_read(bookmark, uris).union(elsewhere)
     again = [o for o in read if o.object.uri in before]
     match declaration.write:
         case "replace_partition":

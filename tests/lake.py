@@ -161,13 +161,18 @@ class Lake:
         return [e for e in recount(self.declaration, self.services(), reread=reread).equations if not e.holds]
 
     def cli(self, *arguments: str, env: Mapping[str, str] | None = None) -> tuple[int, Any, str]:
-        """Run the command line in a process: exit code, JSON of standard output (None if it is none), stderr."""
+        """Run the command line: exit code, JSON of standard output (None if it is none), stderr.
+
+        With variables of its own it runs in a process of its own.
+        """
+        if env is None:
+            return self.said(*arguments)
         done = self.start(*arguments, env=env)
         out, err = done.communicate(timeout=120)
         return done.returncode, parse_json(out), err
 
     def said(self, *arguments: str) -> tuple[int, Any, str]:
-        """As `cli`, in this process."""
+        """As `cli`, in this process; where it has printed for people, that stands for an empty stderr."""
         out, err = io.StringIO(), io.StringIO()
         with changed_environment(self.env), redirect_stdout(out), redirect_stderr(err):
             try:
@@ -175,7 +180,8 @@ class Lake:
                 code = 0
             except SystemExit as ended:
                 code = int(ended.code or 0)
-        return code, parse_json(out.getvalue()), err.getvalue() or out.getvalue()
+        found = parse_json(out.getvalue())
+        return code, found, err.getvalue() or ("" if found is not None else out.getvalue())
 
     def start(self, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "lakehouse", *arguments]

@@ -49,6 +49,7 @@ from lakehouse.model import (
     RowCounts,
     State,
 )
+from lakehouse.position import read_elsewhere
 from lakehouse.scratch import scratch_folder
 from lakehouse.services import Progress, Services
 from lakehouse.stage import drop_objects
@@ -178,6 +179,7 @@ def _merge(
         bookmark=task.position.bookmark,
         outcomes=staged.outcomes,
         failed=[item for item, _ in staged.failed],
+        elsewhere=read_elsewhere(declaration, task.position, [o.object.uri for o in staged.outcomes], services),
     )
     staged = replace(staged, warnings=(*staged.warnings, *warnings))
     services.progress(Progress("merge", 0, 0, sum(o.rows.staged for o in staged.outcomes)))

@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,7 +31,7 @@ from lakehouse.cli import (
     stack,
 )
 from lakehouse.cli.output import print_error
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import LakehouseError, UsageError
 
 app = typer.Typer(
     name="lakehouse",
@@ -79,6 +80,7 @@ def main(arguments: list[str] | None = None) -> None:
     debug = "--debug" in given
     given = [a for a in given if a != "--debug"]
     try:
+        _refuse_other_bytes(given)
         code = app(given, prog_name="lakehouse", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except typer.Exit as stop:
@@ -101,6 +103,13 @@ def main(arguments: list[str] | None = None) -> None:
         named = " ".join([type(error).__name__, *getattr(error, "__notes__", ())])
         print_error(given, f"a bug of lakehouse: {named}: details in {_details()}", exit_code=70)
         sys.exit(70)
+
+
+def _refuse_other_bytes(arguments: Sequence[str]) -> None:
+    """Raise UsageError for an argument that is no text: what is stored of it could not be read again."""
+    for number, argument in enumerate(arguments, start=1):
+        if any("\ud800" <= letter <= "\udfff" for letter in argument):
+            raise UsageError(f"argument {number} is not UTF-8: {argument!a}", next="lakehouse --help")
 
 
 def _details() -> Path:

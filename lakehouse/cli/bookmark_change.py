@@ -18,16 +18,18 @@ from lakehouse.cli.options import (
     SourceName,
     TableName,
     declared,
+    look_at,
     services_for,
     sources_to_change,
 )
-from lakehouse.cli.output import console, of_sources, print_json, print_pairs, print_table
+from lakehouse.cli.output import console, error_json, of_sources, print_failure, print_json, print_pairs, print_table
 from lakehouse.declaration import Declaration
-from lakehouse.errors import UsageError
+from lakehouse.errors import LakehouseError, UsageError
 from lakehouse.glue_import import import_glue
 from lakehouse.glue_state import parse_glue_state
 from lakehouse.move import BookmarkChange, Objects
 from lakehouse.reattach import rewind_to_table
+from lakehouse.receipt_total import worst_exit_code
 from lakehouse.rewind_table import rewind_with_table
 from lakehouse.services import Services
 
@@ -169,15 +171,21 @@ def _change(
     every: bool,
     as_json: bool,
 ) -> None:
-    """Change the position of each source that is meant, and print what was done."""
+    """Change the position of each source that is meant, and print what was done: one that fails holds back none."""
     declaration = declared(table)
     services = services_for(declaration)
-    done = [change(one, services) for one in sources_to_change(declaration, source, every=every)]
+    done = look_at(sources_to_change(declaration, source, every=every), lambda one: change(one, services))
+    failed = [(context, error) for context, error in done if isinstance(error, LakehouseError)]
     if as_json:
-        print_json(of_sources(table, [(one.context, asdict(one)) for one in done]))
-        return
-    for one in done:
-        _print(one)
+        told = [(c, error_json(one) if isinstance(one, LakehouseError) else asdict(one)) for c, one in done]
+        print_json(of_sources(table, told))
+    else:
+        for _, one in done:
+            if isinstance(one, BookmarkChange):
+                _print(one)
+    for context, error in failed:
+        print_failure(f"{context}: {error.message}", error.next)
+    raise typer.Exit(worst_exit_code([error.exit_code for _, error in failed]))
 
 
 def _print(change: BookmarkChange) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -207,6 +208,11 @@ class Declaration(Values):
     def contexts(self) -> tuple[str, ...]:
         """The names of the positions of all sources that the file declares, in its order."""
         return tuple(source.bookmark for source in self.every_source)
+
+    @property
+    def source_option(self) -> str:
+        """What a command says of this source: nothing where the file declares no other."""
+        return f" --source {quote(self.context)}" if len(self.contexts) > 1 else ""
 
     @property
     def every_source(self) -> tuple[Source, ...]:

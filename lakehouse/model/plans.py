@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
@@ -97,13 +98,14 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class VersionRange:
-    """Bookmark versions after `first` up to and including `last` (G5): what they read is asked for again."""
+    """Bookmark versions after `first` up to and including `last` (G5): what they read is asked for again.
+
+    `read` are the objects that they read, by identity, each with the last of these versions that did.
+    """
 
     first: int
     last: int
-
-    def contains(self, version: int) -> bool:
-        return self.first < version <= self.last
+    read: Mapping[tuple[str, str, str | None], int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,8 +151,8 @@ READ_AGAIN = [
     Situation("two at once", two_at_once, State.CONFLICT, 3, "another load holds the lease", "lakehouse"),
     Situation("others always first", always_second, State.CONFLICT, 3, "others committed first", RANGE),
     Situation("rolled back", rolled_back, State.DETACHED, 1, "rolled the table back", "set main back to the tag"),
-    Situation("tag lost", tag_lost, State.DETACHED, 1, "is detached from bookmark orders", "drop the table"),
-    Situation("table dropped", table_dropped, State.DETACHED, 1, "the table was dropped", "drop the table"),
+    Situation("tag lost", tag_lost, State.DETACHED, 1, "is detached from bookmark orders", "--to-table"),
+    Situation("table dropped", table_dropped, State.DETACHED, 1, "the table was dropped", "--to-table"),
     Situation("another state", another_state, State.FAILED, 2, "outside LAKEHOUSE_STATE", "point LAKEHOUSE_STATE"),
 ]
 NAMED = [

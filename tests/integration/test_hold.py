@@ -63,6 +63,12 @@ def test_a_change_waits_for_a_load_that_runs(lake: Lake) -> None:
     assert release(lake.declaration, ANNA, services).state is State.NOTHING_TO_DO
 
 
+def test_a_reason_that_is_no_text_is_refused(lake: Lake) -> None:
+    """It could be stored, and nobody could read the ledger's rows of it."""
+    code, found, _ = lake.cli("hold", lake.table, "--reason", "bad\udcff", "--json")
+    assert (code, "is not UTF-8" in found["error"]) == (2, True)
+
+
 def test_the_command_line(lake: Lake) -> None:
     assert lake.cli("hold", lake.table, "--reason", " ")[0] == 2
     code, done, _ = lake.cli("hold", lake.table, "--reason", "the source is mended", "--json")

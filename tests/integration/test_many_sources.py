@@ -89,6 +89,9 @@ def test_g08_one_failing_source_holds_back_none_of_the_others(lake: ManyLake) ->
     assert "nowhere" in errors and plans["sources"][0]["objects"]["consumed"] == 1
     code, found, errors = lake.cli("reconcile", lake.table, "--objects", "--json")
     assert (code, found["holds"], found["sources"][1]["exit_code"]) == (2, True, 2) and "gone: " in errors
+    code, found, errors = lake.cli("bookmark", "reset", lake.table, "--all", "--reason", "again", "--json")
+    states = [one["found"].get("state") or one["found"]["exit_code"] for one in found["sources"]]
+    assert (code, states) == (2, ["committed", 2, "committed"]) and "gone: " in errors
     # a source that failed in the table's first load was declared then: it is not new when it comes back
     lake.declare("eu", "gone", "us")
     lake.land("gone", DAY_1, "a.csv", csv(order(3)))

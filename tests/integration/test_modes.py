@@ -66,6 +66,9 @@ def test_g05_g06_a_range_is_open_at_its_beginning_and_closed_at_its_end(lake: La
     assert (receipt.rows.read, receipt.rows.unchanged, receipt.objects["outside_window"]) == (1, 1, 3)
     assert uris(lake.plan()) == ["unseen.csv"]
 
+    lake.load(mode=Mode.FULL)
+    assert planned("0", "2") == ["1.csv", "2.csv"], "what has read them since does not matter"
+
 
 def test_g07_a_range_has_two_ends_and_leaves_the_bookmark(lake: Lake) -> None:
     lake.put(DAY_1, "a.csv", csv(order(1)))

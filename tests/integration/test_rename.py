@@ -204,6 +204,18 @@ def test_g09_a_table_that_is_loaded_under_another_name_is_not_adopted(lake: Lake
     assert code == 2 and "is loaded under bookmark orders already" in errors
 
 
+def test_g09_what_another_bookmark_has_appended_is_replaced(stack: Any, tmp_path: Path) -> None:
+    lake = Lake(stack, tmp_path, source="bookmark: one", more="write: append")
+    unkeyed = lake.declaration_text().replace("  key: [order_id]\n  order_by: [order_time]\n", "")
+    lake.write_declaration(unkeyed)
+    lake.put(DAY_1, "a.csv", csv(order(1), order(2)))
+    lake.load()
+    lake.write_declaration(unkeyed.replace("bookmark: one", "bookmark: two"))
+    receipt = accept(lake)
+    assert (receipt.rows.inserted, receipt.rows.replaced, sorted(lake.rows())) == (2, 2, [1, 2])
+    assert lake.differences(reread=True) == []
+
+
 def test_g35_a_renamed_bookmark_goes_back_behind_its_renaming(lake: Lake) -> None:
     early = lake.stack.catalog().load_table(lake.table).metadata.snapshots[0].snapshot_id
     rename_bookmark(lake.declaration, "orders", "orders_v2", ANNA, lake.services())

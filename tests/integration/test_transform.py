@@ -217,7 +217,8 @@ def test_validate_names_both_places(make: Make) -> None:
 
 def test_the_example_of_the_documentation(stack: Any, tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "declaration.md").read_text()
-    declaration, sql = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL)[0] for kind in ("yaml", "sql"))
+    declaration = next(found for found in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "sql: visits" in found)
+    (sql,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
     lake = Lake(stack, tmp_path)
     changed = {"shop.visits": lake.table, "landing/visits/": f"landing/{lake.name}/", "day=": "input_date="}
     for old, new in changed.items():

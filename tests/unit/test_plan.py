@@ -306,7 +306,8 @@ def test_d21_after_a_reset_everything_is_planned_and_says_that_it_was_read() -> 
 def test_g5_a_range_finds_what_was_read_and_is_not_seen_any_more() -> None:
     listing = [landed("a.csv", at=1), landed("b.csv", at=2)]
     bookmark = seen_nothing(loaded(*listing))
-    for versions, found in ((VersionRange(0, 1), [["a.csv", "b.csv"]]), (VersionRange(1, 2), [])):
+    read = {item.identity: 1 for item in listing}
+    for versions, found in ((VersionRange(0, 1, read), [["a.csv", "b.csv"]]), (VersionRange(1, 2, {}), [])):
         plan = make_plan(
             declaration=UNDATED,
             bookmark=bookmark,
@@ -318,7 +319,7 @@ def test_g5_a_range_finds_what_was_read_and_is_not_seen_any_more() -> None:
             versions=versions,
         )
         assert planned(plan) == found
-    assert reason(plan, "a.csv") == "outside bookmark versions (1, 2]: read at bookmark_version=1"
+    assert reason(plan, "a.csv") == "outside bookmark versions (1, 2]: none of them has read it as it is"
 
 
 # Modes, quarantine, declarations
