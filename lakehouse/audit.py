@@ -26,6 +26,7 @@ from lakehouse.model import NEW_TABLE, Bookmark, Manifest, Reference, State
 from lakehouse.position import Position, find_position
 from lakehouse.services import Services
 from lakehouse.state import read_blob, walk
+from lakehouse.target import Target
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -147,13 +148,14 @@ def _state(declaration: Declaration, position: Position, services: Services) -> 
 
 def open_attempts(declaration: Declaration, position: Position, services: Services) -> Iterator[AttemptRecord]:
     """Attempts on the bookmark as it stands that ended unpublished, newest first: the next batch makes them history."""
-    for record in _records(declaration, position, services):
+    for record in attempt_records(declaration, position.target, services):
         if record.bookmark_version == position.bookmark.version:
             yield record
 
 
-def _records(declaration: Declaration, position: Position, services: Services) -> list[AttemptRecord]:
-    lives = dict.fromkeys([position.target.uuid, NEW_TABLE])
+def attempt_records(declaration: Declaration, target: Target, services: Services) -> list[AttemptRecord]:
+    """Every record of an attempt at the source, in this life of the table and before it was made, newest first."""
+    lives = dict.fromkeys([target.uuid, NEW_TABLE])
     roots = [naming.incarnation_root(services.catalog_name, declaration.table, life) for life in lives]
     found = chain.from_iterable(read_records(services.state, root) for root in roots)
     ours = [r for r in found if r.context == declaration.context]
@@ -165,7 +167,7 @@ def rejected_rows(declaration: Declaration, services: Services, *, batch_id: str
     attempts that are open. With `batch_id` those of one batch, whatever was read since."""
     position = find_position(declaration, services)
     open_records: dict[str, AttemptRecord] = {}
-    for record in _records(declaration, position, services):
+    for record in attempt_records(declaration, position.target, services):
         wanted = record.batch_id == batch_id or (
             batch_id is None and record.bookmark_version == position.bookmark.version
         )
@@ -194,7 +196,7 @@ def objects_with_rejects(position: Position, services: Services, *, batch_id: st
 
 def attempt_of(declaration: Declaration, position: Position, services: Services, batch_id: str) -> AttemptRecord | None:
     """The newest attempt at a batch that ended unpublished."""
-    return next((r for r in _records(declaration, position, services) if r.batch_id == batch_id), None)
+    return next((r for r in attempt_records(declaration, position.target, services) if r.batch_id == batch_id), None)
 
 
 def knows_batch(declaration: Declaration, position: Position, services: Services, batch_id: str) -> bool:

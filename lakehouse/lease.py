@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from lakehouse.errors import LakehouseError, LeaseHeld
-from lakehouse.lease_record import LeaseHolder, LeaseRecord, decode_record, encode_record
+from lakehouse.lease_record import LeaseHolder, LeaseRecord, LoadFailure, decode_record, encode_record
 from lakehouse.process import Process, is_gone, this_process
 from lakehouse.storage import Storage
 
@@ -48,17 +49,23 @@ class Lease:
     def record(self) -> LeaseRecord:
         return self._record
 
-    def update(self, *, step: str | None = None, batch_id: str | None = None, attempt_id: str | None = None) -> None:
-        """Record progress: what is given replaces what stands there."""
+    def update(
+        self,
+        *,
+        step: str | None = None,
+        batch_id: str | None = None,
+        attempt_id: str | None = None,
+        context: str | None = None,
+        failure: LoadFailure | None = None,
+    ) -> None:
+        """Record progress: what is given replaces what stands there; a failure is added."""
+        given = {"step": step, "batch_id": batch_id, "attempt_id": attempt_id, "context": context}
+        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         with self._lock:
             old = self._record.holder
-            holder = replace(
-                old,
-                step=old.step if step is None else step,
-                batch_id=old.batch_id if batch_id is None else batch_id,
-                attempt_id=old.attempt_id if attempt_id is None else attempt_id,
-            )
-            self._write(replace(self._record, holder=holder))
+            if failure is not None:
+                changes["failures"] = (*old.failures, failure)
+            self._write(replace(self._record, holder=replace(old, **changes)))
 
     def renew(self) -> None:
         """Move the expiry."""

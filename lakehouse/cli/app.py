@@ -21,6 +21,7 @@ from lakehouse.cli import (
     declarations,
     demo,
     dev,
+    diagnose,
     gate,
     load,
     objects,
@@ -52,6 +53,7 @@ objects.add_to(app)
 gate.add_to(app)
 demo.add_to(app)
 dev.add_to(app)
+diagnose.add_to(app)
 app.add_typer(stack.app, name="stack")
 pending.add_to(app)
 

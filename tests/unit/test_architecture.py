@@ -25,6 +25,7 @@ LAYERS = (
         "whole_dates",
         "completeness",
         "receipt_total",
+        "diagnosis",
         "bookmark_move",
         "glue_state",
     ),
@@ -53,7 +54,9 @@ LAYERS = (
         "receipt",
         "acceptance",
         "batch_range",
+        "load_command",
         "ingest",
+        "diagnose",
         "reread",
         "recount",
         "audit",
@@ -82,7 +85,7 @@ LAYERS = (
 PURE = {
     "errors", "types", "model", "naming", "units", "masking", "recover", "reconcile", "gate", "placement", "bookmark",
     "plan", "fingerprint", "accepted", "arrivals", "completeness", "stored_form", "manifest", "checkpoint", "ready",
-    "sweep", "whole_dates", "receipt_total", "bookmark_move", "glue_state",
+    "sweep", "whole_dates", "receipt_total", "diagnosis", "bookmark_move", "glue_state",
 }  # fmt: skip
 IMPURE_STANDARD = {
     "os",
