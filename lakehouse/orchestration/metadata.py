@@ -16,6 +16,7 @@ from lakehouse.orchestration.names import STATE
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
+    from lakehouse.diagnosis import Diagnosis
 
 Metadata = dict[str, dg.MetadataValue]
 
@@ -220,6 +221,30 @@ def receipt_text(receipt: Receipt) -> str:
         lines.append(f"error: {receipt.error}")
     if receipt.next:
         lines.append(f"next: {receipt.next}")
+    return "\n".join(lines)
+
+
+def diagnosis_metadata(found: Sequence[Diagnosis]) -> Metadata:
+    """State, evidence and next command of each source; `next` is that of the worst."""
+    lines = [[one.context, one.state.value, one.why, f"`{one.next}`" if one.next else ""] for one in found]
+    metadata: Metadata = {
+        "diagnosis": dg.MetadataValue.md(markdown_table(["source", "state", "why", "next"], lines)),
+        "evidence": dg.MetadataValue.json({one.context: dict(one.evidence) for one in found}),
+    }
+    if command := next((one.next for one in found if one.next), ""):
+        metadata["next"] = dg.MetadataValue.text(command)
+    return metadata
+
+
+def diagnosis_text(found: Sequence[Diagnosis]) -> str:
+    """What `lakehouse diagnose` says, for a log."""
+    lines = []
+    for one in found:
+        lines.append(f"diagnosis of source {one.context}: {one.state.value}: {one.why}")
+        lines += [f"  {name}: {text}" for name, text in one.evidence.items()]
+        lines += [f"look: {command}" for command in one.look]
+        if one.next:
+            lines.append(f"next: {one.next}")
     return "\n".join(lines)
 
 

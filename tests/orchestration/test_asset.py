@@ -249,6 +249,23 @@ def test_o11_a_refused_load_is_never_retried(lake: Lake, instance: dg.DagsterIns
         assert part in text
 
 
+def test_a_failed_run_carries_its_diagnosis(lake: Lake, instance: dg.DagsterInstance) -> None:
+    def failure_of(result: dg.ExecuteInProcessResult) -> Any:
+        (event,) = [e for e in result.all_node_events if e.is_step_failure and e.node_name == "analytics__orders"]
+        return event.step_failure_data.user_failure_data
+
+    lake.fail = failed(daily_table(), State.BLOCKED, 1)
+    told = failure_of(run(lake, instance))
+    for part in ("diagnosis of source orders: blocked: gate max_rejected_ratio", "lease: free", "next: lakehouse gate"):
+        assert part in str(told.description)
+    assert told.metadata["next"].value == "lakehouse gate accept"
+    assert told.metadata["evidence"].value == {"orders": {"lease": "free"}}
+    assert "| orders | blocked |" in str(told.metadata["diagnosis"].value)
+    lake.undiagnosed = Unavailable("503 slow down")
+    told = failure_of(run(lake, instance))
+    assert "it went wrong" in str(told.description) and "not diagnosed: 503 slow down" in str(told.description)
+
+
 def test_a_load_that_may_succeed_later_is_retried_in_the_run(lake: Lake, instance: dg.DagsterInstance) -> None:
     lake.fail = failed(daily_table(), State.CONFLICT, 3)
     result = run(lake, instance)

@@ -56,6 +56,7 @@ LAYERS = (
         "batch_range",
         "load_command",
         "ingest",
+        "evidence",
         "diagnose",
         "reread",
         "recount",
