@@ -230,7 +230,7 @@ def _broken_off(evidence: Evidence) -> Diagnosis | None:
 def _held(evidence: Evidence) -> Diagnosis | None:
     if not evidence.held:
         return None
-    command = f"lakehouse release {shlex.quote(evidence.table)} --reason TEXT"
+    command = f"lakehouse release {shlex.quote(evidence.table)} --reason TEXT && {evidence.load}"
     return _found(evidence, Condition.HELD, evidence.held, command)
 
 

@@ -7,6 +7,7 @@ few objects. The ledger is looked at for how far it has come, and never asked wh
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -90,12 +91,12 @@ def _gather_detached(
     declaration: Declaration, nothing: Evidence, error: Detached, lease: LeaseRecord | None, services: Services
 ) -> Evidence:
     target, reason = detached_target(declaration, services)
-    command = f"lakehouse bookmark rewind {declaration.table}{nothing.source} --to-table --reason TEXT"
+    rewind = f"lakehouse bookmark rewind {shlex.quote(declaration.table)}{nothing.source} --to-table --reason TEXT"
     return replace(
         nothing,
         version=target.bookmark_version,
         ledger=target.bookmark_version,
-        detached=Answer(reason or error.message, command),
+        detached=Answer(reason or error.message, f"{rewind} && {nothing.load}"),
         facts={**_target_facts(target, None), **_lease_facts(declaration, lease, target, services)},
     )
 

@@ -56,10 +56,11 @@ def mended_by_its_commands(lake: Lake) -> list[str]:
             assert (found["next"], found["exit_code"]) == ("", 0)
             return states
         states.append(found["state"])
-        program, *arguments = shlex.split(found["next"].replace("TEXT", "'as diagnosed'"), comments=True)
-        assert program == "lakehouse"
-        code, _, said = lake.said(*arguments)
-        assert code in (0, 1), said
+        for command in found["next"].replace("TEXT", "'as diagnosed'").split(" && "):
+            program, *arguments = shlex.split(command, comments=True)
+            assert program == "lakehouse"
+            code, _, said = lake.said(*arguments)
+            assert code in (0, 1), said
     raise AssertionError(f"not mended: {states} {diagnosed(lake)}")
 
 
@@ -194,7 +195,6 @@ def test_held(lake: Lake) -> None:
     assert (found["state"], found["exit_code"]) == (Condition.HELD, 1)
     assert "month's end" in found["why"]
     assert mended_by_its_commands(lake) == [Condition.HELD]
-    assert lake.load().exit_code == 0
     assert_undisturbed(lake)
 
 
@@ -211,7 +211,6 @@ def test_rolled_back(lake: Lake) -> None:
     code, (line,), _ = lake.said("diagnose", "--json")
     assert (code, line["state"]) == (1, Condition.DETACHED)
     assert mended_by_its_commands(lake) == [Condition.DETACHED]
-    assert lake.load().exit_code == 0
     assert_undisturbed(lake)
 
 
