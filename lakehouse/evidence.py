@@ -21,7 +21,7 @@ from lakehouse.attempt import AttemptRecord
 from lakehouse.audit import open_attempts
 from lakehouse.bookmark import ruling_of
 from lakehouse.diagnosis import Answer, Attempt, Evidence, Failure, Lease
-from lakehouse.errors import Detached
+from lakehouse.errors import Detached, LakehouseError
 from lakehouse.lease import read_lease
 from lakehouse.lease_record import LeaseRecord
 from lakehouse.ledger import ledger_head
@@ -30,7 +30,7 @@ from lakehouse.position import detached_target, find_position
 from lakehouse.process import Process, is_gone, this_process
 from lakehouse.services import Services
 from lakehouse.state import walk
-from lakehouse.storage import open_storage, split_uri
+from lakehouse.storage import Storage, open_storage, split_uri
 from lakehouse.target import Target
 
 if TYPE_CHECKING:
@@ -111,10 +111,15 @@ def ledger_of(declaration: Declaration, target: Target, services: Services) -> i
 
 
 def _lease(declaration: Declaration, record: LeaseRecord | None, target: Target, services: Services) -> Lease | None:
-    """The lease as far as it is about this source; one that names none is about all."""
-    if record is None or (not record.free and record.holder.context not in ("", declaration.context)):
+    """The lease as far as it is about this source. A load that runs, or broke off before it began with one, is about
+    all of them."""
+    if record is None:
         return None
     holder = record.holder
+    gone = is_gone(holder.process, this_process())
+    broken_off = not record.free and (gone or services.now() >= record.expires_at)
+    if broken_off and holder.context not in ("", declaration.context):
+        return None
     failed = next((f for f in holder.failures if f.context == declaration.context), None)
     return Lease(
         run_id=holder.run_id,
@@ -127,7 +132,7 @@ def _lease(declaration: Declaration, record: LeaseRecord | None, target: Target,
         since=record.acquired_at,
         expires_at=record.expires_at,
         finished=record.free,
-        gone=is_gone(holder.process, this_process()),
+        gone=gone,
         published=not record.free and _is_published(record, target, services),
         failure=Failure(failed.step, failed.error, failed.exit_code, holder.command, failed.next) if failed else None,
     )
@@ -161,10 +166,18 @@ def _quarantined(declaration: Declaration, bookmark: Bookmark, services: Service
     there = (
         (item.object.uri, item.reason)
         for item in _unread(bookmark)
-        if ruling_of(bookmark, item.object) is None
-        and any(one.identity == item.object.identity for one in islice(landing.list(landing.key(item.object.uri)), 10))
+        if ruling_of(bookmark, item.object) is None and _is_there(item, landing)
     )
     return [*islice(there, MOST_QUARANTINED)]
+
+
+def _is_there(item: SeenObject, landing: Storage) -> bool:
+    """Whether the object is listed as it was; so it counts while nobody can list it: other evidence is told then, too."""
+    try:
+        found = [one.identity for one in islice(landing.list(landing.key(item.object.uri)), 10)]
+    except LakehouseError:
+        return True
+    return item.object.identity in found
 
 
 def _unread(bookmark: Bookmark) -> Iterator[SeenObject]:
