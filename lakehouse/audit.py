@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import pyarrow.parquet as pq
 
@@ -22,6 +23,7 @@ from lakehouse.errors import Detached, LakehouseError
 from lakehouse.gate import after_refusal
 from lakehouse.lease import read_lease
 from lakehouse.ledger import ledger_head
+from lakehouse.measures import MOST_MANIFESTS, Measures, measure_loads
 from lakehouse.model import NEW_TABLE, Bookmark, Manifest, Reference, State
 from lakehouse.position import Position, find_position
 from lakehouse.services import Services
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 class TableStatus:
     """One line per table. `state` is `new`, `committed`, `running`, `held`, `blocked`, `failed`, `unknown`, `detached`
     or `error`: the table could not be looked at, and `exit_code` is that error's. A state that was found is
-    no error."""
+    no error. `measures` say how loads have gone of late, None of a table that could not be looked at."""
 
     table: str
     context: str
@@ -50,6 +52,7 @@ class TableStatus:
     detail: str
     next: str
     exit_code: int = 0
+    measures: Measures | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -78,7 +81,7 @@ def status_of(declaration: Declaration, services: Services) -> TableStatus:
     except Detached as error:
         return replace(unreadable_status(declaration, error), state=State.DETACHED.value, exit_code=0)
     version = position.bookmark.version
-    last = next((m for m, _ in islice(walk(services.state, position.target.bookmark), 1)), None)
+    last = next(_manifests(position, services), None)
     state, detail, next_step = _state(declaration, position, services)
     tag = position.target.tag
     return TableStatus(
@@ -93,6 +96,18 @@ def status_of(declaration: Declaration, services: Services) -> TableStatus:
         ledger=_ledger(declaration, position, services),
         detail=detail,
         next=next_step,
+        measures=_measures(declaration, position, services),
+    )
+
+
+def _measures(declaration: Declaration, position: Position, services: Services) -> Measures:
+    records = attempt_records(declaration, position.target, services)
+    return measure_loads(
+        islice(_manifests(position, services), MOST_MANIFESTS),
+        [(record.bookmark_version, record.ended_at) for record in records],
+        version=position.bookmark.version,
+        now=services.now(),
+        zone=ZoneInfo(declaration.timezone),
     )
 
 

@@ -172,7 +172,7 @@ def _quarantined(declaration: Declaration, bookmark: Bookmark, services: Service
 
 
 def _is_there(item: SeenObject, landing: Storage) -> bool:
-    """Whether the object is listed as it was; so it counts while nobody can list it: other evidence is told then, too."""
+    """Whether the object is listed as it was. It counts while nobody can list it: other evidence is to be told too."""
     try:
         found = [one.identity for one in islice(landing.list(landing.key(item.object.uri)), 10)]
     except LakehouseError:

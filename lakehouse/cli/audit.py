@@ -11,7 +11,7 @@ import typer
 from lakehouse.audit import TableStatus, rejected_rows, status_of, unreadable_status
 from lakehouse.cli import objects
 from lakehouse.cli.options import AsJson, DryRun, OneBatch, SourceName, TableName, declared, services_for, sources_of
-from lakehouse.cli.output import console, of_sources, print_json, print_table
+from lakehouse.cli.output import console, of_sources, print_json, print_pairs, print_table
 from lakehouse.declaration import Declaration, load_declarations
 from lakehouse.errors import LakehouseError
 from lakehouse.ledger import BATCHES, FILES, compact, ledger_head, read_ledger, rebuild, standing_of
@@ -61,6 +61,8 @@ def status(table: OptionalTable = None, as_json: AsJson = False) -> None:
     for one in found:
         if one.detail:
             console().print(f"{one.table}: {one.detail}", markup=False)
+        if table is not None and one.measures is not None:
+            print_pairs({f"{one.context} {name.replace('_', ' ')}": v for name, v in asdict(one.measures).items()})
     raise typer.Exit(max((one.exit_code for one in found), default=0))
 
 

@@ -89,6 +89,7 @@ def position_metadata(receipt: Receipt) -> Metadata:
         "declaration": dg.MetadataValue.text(receipt.declaration),
         "batches": dg.MetadataValue.json([batch.batch_id for batch in receipt.batches]),
         "seconds": dg.MetadataValue.json({step: round(value, 3) for step, value in receipt.seconds.items()}),
+        **_merge_share(receipt.seconds),
         **_counts("objects", receipt.objects),
         **_counts("files", {"added": receipt.files.added, "rewritten": receipt.files.rewritten}),
     }
@@ -252,6 +253,12 @@ def gate_text(gate: GateResult) -> str:
     """A gate that failed, and who accepted it, in one line."""
     parts = (f"{gate.name}: value={gate.value} limit={gate.limit}", gate.detail, gate.accepted)
     return " ".join(filter(None, parts))
+
+
+def _merge_share(seconds: Mapping[str, float]) -> Metadata:
+    """Of the load's time, as a number that the UI plots; nothing of a load that took none."""
+    whole = seconds.get("total", 0.0)
+    return {"merge_share": dg.MetadataValue.float(round(seconds.get("merge", 0.0) / whole, 4))} if whole else {}
 
 
 def _table_rows(receipt: Receipt) -> Metadata:

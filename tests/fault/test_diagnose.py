@@ -294,6 +294,12 @@ def test_a_batch(lake: Lake) -> None:
         assert f"committed at version {version}, snapshot " in found["why"] and found["exit_code"] == 0
     assert str(committed["snapshot_id"]) in diagnosed(lake, committed["batch_id"])["why"]
 
+    code, (status,), _ = lake.said("status", lake.table, "--json")
+    measures = status["measures"]
+    assert (code, measures["loads"], measures["recoveries"], measures["staging_variance"]) == (0, 2, 0, 0.5)
+    assert 0 < measures["merge_share"] < 1 and measures["seconds_to_confirmed"] > 0
+    assert measures["open_failure_seconds"] is None
+
     wrong = taken[:-1] + ("0" if taken[-1] != "0" else "1")
     code, error, _ = lake.said("diagnose", wrong, "--json")
     assert (code, error["next"]) == (2, "lakehouse diagnose")

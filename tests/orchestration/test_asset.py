@@ -118,6 +118,7 @@ def test_a_partition_reads_its_own_date_and_shows_what_was_done(lake: Lake, inst
     assert result.success
     assert [r.window for r in lake.requests] == [Window(date(2024, 1, 2), date(2024, 1, 2))]
     (made,) = materializations(result)
+    assert made.metadata["merge_share"].value == 0.0
     values = {key: value.value for key, value in made.metadata.items()}
     assert made.partition == DAY
     assert values["rows_inserted"] == 5 and values["objects_read"] == 1

@@ -26,6 +26,7 @@ LAYERS = (
         "completeness",
         "receipt_total",
         "diagnosis",
+        "measures",
         "bookmark_move",
         "glue_state",
     ),
@@ -86,7 +87,7 @@ LAYERS = (
 PURE = {
     "errors", "types", "model", "naming", "units", "masking", "recover", "reconcile", "gate", "placement", "bookmark",
     "plan", "fingerprint", "accepted", "arrivals", "completeness", "stored_form", "manifest", "checkpoint", "ready",
-    "sweep", "whole_dates", "receipt_total", "diagnosis", "bookmark_move", "glue_state",
+    "sweep", "whole_dates", "receipt_total", "diagnosis", "measures", "bookmark_move", "glue_state",
 }  # fmt: skip
 IMPURE_STANDARD = {
     "os",
