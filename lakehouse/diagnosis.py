@@ -153,6 +153,10 @@ class Evidence:
     def load(self) -> str:
         return f"lakehouse load {shlex.quote(self.table)}"
 
+    @property
+    def rebuild(self) -> str:
+        return f"lakehouse ledger rebuild {shlex.quote(self.table)}{self.source}"
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
@@ -211,11 +215,10 @@ def _broken_off(evidence: Evidence) -> Diagnosis | None:
     if lease.published:
         if evidence.ledger >= evidence.version:
             return None
+        # what an operator did is done; a load may have more to do
+        command = again if lease.step in _STEPS else evidence.rebuild
         return _found(
-            evidence,
-            Condition.AFTER_PUBLISH,
-            f"{who}: its batch {lease.batch_id or '-'} is published; {_behind(evidence)}",
-            again,
+            evidence, Condition.AFTER_PUBLISH, f"{who}: what it did is published; {_behind(evidence)}", command
         )
     if lease.step == "ledger":
         return None  # nothing was left to publish
@@ -315,8 +318,7 @@ def _accepted(evidence: Evidence) -> Diagnosis | None:
 def _ledger(evidence: Evidence) -> Diagnosis | None:
     if evidence.ledger >= evidence.version:
         return None
-    command = f"lakehouse ledger rebuild {shlex.quote(evidence.table)}{evidence.source}"
-    return _found(evidence, Condition.AFTER_PUBLISH, f"every batch is published; {_behind(evidence)}", command)
+    return _found(evidence, Condition.AFTER_PUBLISH, f"every batch is published; {_behind(evidence)}", evidence.rebuild)
 
 
 def _behind(evidence: Evidence) -> str:

@@ -236,14 +236,11 @@ def _attempt_facts(
     if not attempts:
         return {}
     newest = attempts[0]
-    places = [
-        services.state.uri(root + naming.attempt_record(newest.attempt_id))
-        for root in state_folders(declaration, target, services)[:1]
-    ]
+    root = state_folders(declaration, target, services)[0]
     facts = {
         "ended attempt": f"{newest.attempt_id} at batch {newest.batch_id}: {newest.state.value} at step {newest.step}, "
         f"{time_text(newest.ended_at)}, by {run_text(newest.run_id)}",
-        "record": places[0],
+        "record": services.state.uri(root + naming.attempt_record(newest.attempt_id)),
     }
     if newest.staging:
         facts["staged rows"] = newest.staging

@@ -109,11 +109,8 @@ def _ingest(
         step = watch.current
         told = not isinstance(error, (Detached, Held, Unaccepted))  # whoever looks at the table sees those
     receipt = builder.build(watch.seconds())
-    if (
-        told
-        and receipt.exit_code
-        and (receipt.state is not State.COMMITTED or receipt.exit_code == RetryLater.exit_code)
-    ):
+    unfinished = receipt.state is not State.COMMITTED or receipt.exit_code == RetryLater.exit_code
+    if told and receipt.exit_code and unfinished:
         lease.update(failure=LoadFailure(receipt.context, step, receipt.error, receipt.exit_code, receipt.next))
     return receipt
 
@@ -122,13 +119,13 @@ def plan_load(declaration: Declaration, request: LoadRequest, services: Services
     """The plan of one source that `ingest` would execute now. Writes nothing."""
     _check(declaration, request)
     now = services.now()
-    with ThreadPoolExecutor(1, thread_name_prefix="position") as beside:
+    with uncollected(), ThreadPoolExecutor(1, thread_name_prefix="position") as beside:
         found = beside.submit(find_position, declaration, services)
         listing = _discover(_landing(declaration, services), declaration, request)
         position = found.result()
-    versions = _versions(declaration, request, position, services)
-    question = None if request.accept_new else open_question(declaration, position, services)
-    plan = _plan(declaration, request, position, listing, now=now, since=None, versions=versions, question=question)
+        versions = _versions(declaration, request, position, services)
+        question = None if request.accept_new else open_question(declaration, position, services)
+        plan = _plan(declaration, request, position, listing, now=now, since=None, versions=versions, question=question)
     return replace(plan, warnings=(*plan.warnings, *position.fit.told()))
 
 
@@ -363,7 +360,7 @@ def _refuse_missing(plan: Plan, request: LoadRequest) -> None:
     named = ", ".join(plan.missing[:5]) + (f" and {len(plan.missing) - 5} more" if len(plan.missing) > 5 else "")
     raise Blocked(
         f"table {plan.table}: consumed objects of dates to be replaced are not listed any more: {named}",
-        next=f"land them again, or lakehouse load {plan.table} --accept-missing   # their rows are removed",
+        next=f"lakehouse load {plan.table} --accept-missing   # their rows are removed; or land the objects again",
     )
 
 

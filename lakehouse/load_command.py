@@ -16,6 +16,7 @@ def load_command(declaration: Declaration, request: LoadRequest) -> str:
     """The command that asks for the same load."""
     window, mode = request.window, request.mode
     options = {
+        "--source": declaration.context if len(declaration.sources) == 1 < len(declaration.contexts) else None,
         "--from": window.first,
         "--to": window.last,
         "--mode": None if mode is Mode.INCREMENTAL else mode.value,

@@ -75,6 +75,8 @@ def test_what_a_dead_process_has_published_is_there() -> None:
     behind = diagnose_evidence(replace(published, ledger=6))
     assert (behind.state, behind.next) == (Condition.AFTER_PUBLISH, LOAD)
     assert "ends at version 6 of 7" in behind.why
+    of_an_operator = replace(WELL, ledger=6, lease=lease(step="bookmark-reset", published=True, command="lakehouse x"))
+    assert diagnose_evidence(of_an_operator).next == "lakehouse ledger rebuild analytics.orders"
     of_no_crash = diagnose_evidence(replace(WELL, ledger=6, several=True))
     assert of_no_crash.next == "lakehouse ledger rebuild analytics.orders --source orders"
 
