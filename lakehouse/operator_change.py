@@ -130,7 +130,7 @@ def lease_of(
             run_id=operator.run_id,
             process=this_process(),
             step=step,
-            context=declaration.context,
+            context=declaration.context if len(declaration.sources) == 1 else "",
             command=operator.command,
         ),
         clock=services.now,
