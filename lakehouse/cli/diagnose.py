@@ -28,6 +28,8 @@ TableOrBatch = Annotated[
 AT_ONCE = 8
 """So many sources are looked at at the same time."""
 
+_SHOWN = {"table": "table", "source": "context", "state": "state", "why": "why"}
+
 _Found = TypeVar("_Found")
 
 
@@ -42,16 +44,23 @@ def diagnose(what: TableOrBatch = None, as_json: AsJson = False) -> None:
     outcome of a commit is unknown; 2 for what cannot be looked at.
     """
     if what is None:
-        found = _look(_all_sources(), diagnose_source)
-        _print_all(found, as_json)
+        lines = _lines(_look(_all_sources(), diagnose_source))
+        _print_lines(lines, as_json)
+    elif "." in what:
+        lines = _of_table(what)
+        _print_whole(lines, as_json)
     else:
-        several = [_of_batch(what)] if "." not in what else _of_table(what)
-        _print_some(several, as_json)
+        lines = [asdict(_of_batch(what))]
+        _print_whole(lines, as_json)
+    raise typer.Exit(worst_exit_code([line["exit_code"] for line in lines]))
 
 
-def _of_table(table: str) -> list[Diagnosis]:
-    declaration = declared(table)
-    return worst_first([diagnose_source(one, services_for(one)) for one in declaration.by_source])
+def _of_table(table: str) -> list[dict[str, Any]]:
+    """Raises what an only source raises; of several, one that cannot be looked at hides no other."""
+    found = _look(declared(table).by_source, diagnose_source)
+    if len(found) == 1 and isinstance(found[0][1], LakehouseError):
+        raise found[0][1]
+    return _lines(found)
 
 
 def _of_batch(batch_id: str) -> Diagnosis:
@@ -95,39 +104,41 @@ def _look(
         return list(pool.map(one, sources))
 
 
-def _print_all(found: Sequence[tuple[Declaration, Diagnosis | LakehouseError]], as_json: bool) -> None:
-    """One line for each source, those that could not be looked at first, then the worst."""
-    unseen = [(source, one) for source, one in found if isinstance(one, LakehouseError)]
-    seen = worst_first([one for _, one in found if isinstance(one, Diagnosis)])
-    lines: list[dict[str, Any]] = [
+def _lines(found: Sequence[tuple[Declaration, Diagnosis | LakehouseError]]) -> list[dict[str, Any]]:
+    """One for each source, those that could not be looked at first, then the worst."""
+    unseen: list[dict[str, Any]] = [
         {
             "table": source.table,
             "context": source.context,
             "state": "error",
-            "why": error.message,
-            "next": error.next,
-            "exit_code": error.exit_code,
+            "why": one.message,
+            "next": one.next,
+            "look": (),
+            "evidence": {},
+            "exit_code": one.exit_code,
         }
-        for source, error in unseen
+        for source, one in found
+        if isinstance(one, LakehouseError)
     ]
-    lines += [asdict(one) for one in seen]
+    return unseen + [asdict(one) for one in worst_first([one for _, one in found if isinstance(one, Diagnosis)])]
+
+
+def _print_lines(lines: Sequence[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         print_json(lines)
     else:
-        columns = ["table", "source", "state", "why", "next"]
-        print_table("", columns, [(i["table"], i["context"], str(i["state"]), i["why"], i["next"]) for i in lines])
-    raise typer.Exit(worst_exit_code([line["exit_code"] for line in lines]))
+        columns = ("table", "context", "state", "why", "next")
+        print_table("", ["table", "source", *columns[2:]], [tuple(str(line[c]) for c in columns) for line in lines])
 
 
-def _print_some(found: Sequence[Diagnosis], as_json: bool) -> None:
+def _print_whole(lines: Sequence[dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        print_json([asdict(one) for one in found] if len(found) > 1 else asdict(found[0]))
-    else:
-        for one in found:
-            print_pairs({"table": one.table, "source": one.context, "state": one.state, "why": one.why})
-            print_pairs({f"  {name}": text for name, text in one.evidence.items()})
-            for command in one.look:
-                console().print(Text(f"look:  {command}"))
-            if one.next:
-                console().print(Text(f"next:  {one.next}"))
-    raise typer.Exit(worst_exit_code([one.exit_code for one in found]))
+        print_json(lines if len(lines) > 1 else lines[0])
+        return
+    for line in lines:
+        print_pairs({name: line[key] for name, key in _SHOWN.items()})
+        print_pairs({f"  {name}": text for name, text in line["evidence"].items()})
+        for command in line["look"]:
+            console().print(Text(f"look:  {command}"))
+        if line["next"]:
+            console().print(Text(f"next:  {line['next']}"))
