@@ -24,6 +24,7 @@ from lakehouse.cli import (
     diagnose,
     gate,
     load,
+    metrics,
     objects,
     operate,
     pending,
@@ -54,6 +55,7 @@ gate.add_to(app)
 demo.add_to(app)
 dev.add_to(app)
 diagnose.add_to(app)
+metrics.add_to(app)
 app.add_typer(stack.app, name="stack")
 pending.add_to(app)
 

@@ -52,7 +52,7 @@ def status(table: OptionalTable = None, as_json: AsJson = False) -> None:
         declarations: tuple[Declaration, ...] = (declared(table),)
     else:
         declarations = load_declarations(assets_folder(os.environ), os.environ)
-    found = [_status_or_error(one) for declaration in declarations for one in declaration.by_source]
+    found = [status_or_error(one) for declaration in declarations for one in declaration.by_source]
     if as_json:
         print_json([s.as_dict() for s in found])
         raise typer.Exit(max((one.exit_code for one in found), default=0))
@@ -66,7 +66,7 @@ def status(table: OptionalTable = None, as_json: AsJson = False) -> None:
     raise typer.Exit(max((one.exit_code for one in found), default=0))
 
 
-def _status_or_error(declaration: Declaration) -> TableStatus:
+def status_or_error(declaration: Declaration) -> TableStatus:
     """One table that cannot be looked at must not hide the others."""
     try:
         return status_of(declaration, services_for(declaration))
