@@ -35,14 +35,14 @@ from lakehouse.errors import (
 from lakehouse.faults import fault_point
 from lakehouse.landing import discover
 from lakehouse.lease import Lease, acquire
-from lakehouse.lease_record import LeaseHolder, LoadFailure
+from lakehouse.lease_record import LeaseHolder, LoadFailure, step_line
 from lakehouse.ledger import standing_of, sync
 from lakehouse.load_command import load_command
 from lakehouse.model import Decision, LandingObject, Mode, Plan, Receipt, State, VersionRange, Window
 from lakehouse.plan import make_plan
 from lakehouse.position import Position, find_position
 from lakehouse.process import this_process
-from lakehouse.receipt import ReceiptBuilder, failed_receipt
+from lakehouse.receipt import ReceiptBuilder, batch_line, failed_receipt
 from lakehouse.receipt_total import total
 from lakehouse.services import Progress, Services
 from lakehouse.storage import Storage, open_storage, split_uri
@@ -254,6 +254,7 @@ class _Load:
             text = " ".join(["a bug of lakehouse:", type(error).__name__, *getattr(error, "__notes__", ())])
             self._record(task, text, State.FAILED, exit_code=LakehouseError.exit_code)
             raise
+        self._services.log("batch", batch_line(result))
         self._failed |= {item.object.uri for item, _ in result.failed}
         self._failed |= {item.object.uri for item in task.objects if item.landing_date in result.withheld}
         return result
@@ -394,4 +395,5 @@ def _lease(declaration: Declaration, request: LoadRequest, services: Services) -
         clock=services.now,
         wait=services.pause,
         limit=services.lease_wait,
+        told=lambda holder: services.log("step", step_line(declaration.table, holder)),
     )

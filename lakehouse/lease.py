@@ -27,6 +27,12 @@ RENEW_EVERY = 15.0
 _POLL = 2.0
 
 Clock = Callable[[], datetime]
+Told = Callable[[LeaseHolder], None]
+"""Is told of the holder at each new step of its own."""
+
+
+def _nobody(_: LeaseHolder) -> None:
+    """Nobody wants to know."""
 
 
 class Lease:
@@ -35,7 +41,9 @@ class Lease:
     `renew` and `update` never raise: what they could not write is written by the next one.
     """
 
-    def __init__(self, storage: Storage, key: str, *, record: LeaseRecord, etag: str, clock: Clock) -> None:
+    def __init__(
+        self, storage: Storage, key: str, *, record: LeaseRecord, etag: str, clock: Clock, told: Told = _nobody
+    ) -> None:
         self.lost = False
         self.trouble: LakehouseError | None = None
         self._storage = storage
@@ -43,6 +51,7 @@ class Lease:
         self._record = record
         self._etag = etag
         self._clock = clock
+        self._told = told
         self._lock = threading.Lock()
 
     @property
@@ -65,7 +74,10 @@ class Lease:
             old = self._record.holder
             if failure is not None:
                 changes["failures"] = (*old.failures, failure)
-            self._write(replace(self._record, holder=replace(old, **changes)))
+            holder = replace(old, **changes)
+            self._write(replace(self._record, holder=holder))
+        if holder.step != old.step:
+            self._told(holder)
 
     def renew(self) -> None:
         """Move the expiry."""
@@ -104,13 +116,15 @@ def acquire(
     wait: Callable[[float], None],
     limit: float = 120.0,
     renew_every: float = RENEW_EVERY,
+    told: Told = _nobody,
 ) -> Iterator[Lease]:
     """Hold the table's lease for the length of a `with` block, renewed by a thread of its own.
 
     `wait` sleeps for the given seconds; `clock` gives the time in UTC. Waits for another holder for `limit` seconds at
     most, then raises LeaseHeld. An expired lease is taken over, and that of a dead process of this host at once.
     """
-    lease = _wait_for(storage, key, table=table, holder=holder, clock=clock, wait=wait, limit=limit)
+    lease = _wait_for(storage, key, table=table, holder=holder, clock=clock, wait=wait, limit=limit, told=told)
+    told(holder)
     done = threading.Event()
     thread = threading.Thread(target=_keep, args=(lease, done, renew_every), name=f"lease {table}", daemon=True)
     thread.start()
@@ -142,6 +156,7 @@ def _wait_for(
     clock: Clock,
     wait: Callable[[float], None],
     limit: float,
+    told: Told,
 ) -> Lease:
     here = this_process()
     deadline = clock() + timedelta(seconds=limit)
@@ -149,7 +164,7 @@ def _wait_for(
         now = clock()
         taken = _try(storage, key, holder=holder, now=now, here=here)
         if isinstance(taken, _Taken):
-            return Lease(storage, key, record=taken.record, etag=taken.etag, clock=clock)
+            return Lease(storage, key, record=taken.record, etag=taken.etag, clock=clock, told=told)
         if now >= deadline:
             raise _held(taken, table)
         until = (deadline if taken is None else min(deadline, taken.expires_at)) - now

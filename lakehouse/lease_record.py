@@ -49,6 +49,18 @@ class LeaseRecord:
     free: bool = False
 
 
+def step_line(table: str, holder: LeaseHolder) -> dict[str, object]:
+    """What a log says of a step."""
+    return {
+        "table": table,
+        "source": holder.context,
+        "run_id": holder.run_id,
+        "batch_id": holder.batch_id,
+        "attempt_id": holder.attempt_id,
+        "step": holder.step,
+    }
+
+
 def encode_record(record: LeaseRecord) -> bytes:
     """The record as JSON; `decode_record` gives back an equal value."""
     holder, process = record.holder, record.holder.process

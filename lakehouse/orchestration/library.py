@@ -43,8 +43,9 @@ def silent(_: Progress) -> None:
 
 def _open(declaration: Declaration, progress: Callable[[Progress], None]) -> Services:
     from lakehouse.services import open_services
+    from lakehouse.step_log import open_log
 
-    return open_services(os.environ, catalog=declaration.catalog, progress=progress)
+    return open_services(os.environ, catalog=declaration.catalog, progress=progress, log=open_log(os.environ))
 
 
 def _ingest(declaration: Declaration, request: LoadRequest, services: Services) -> Receipt:

@@ -1,7 +1,8 @@
-"""Prometheus' text format, printed, written and scraped."""
+"""Prometheus' text format, printed, written and scraped; and the lines that a load writes."""
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,16 @@ from tests.lake import DAY_1, Lake, csv, order
 def test_metrics(stack: Any, tmp_path: Path) -> None:
     lake = Lake(stack, tmp_path)
     lake.put(DAY_1, "a.csv", csv(order(1), order(2)))
-    assert lake.load().exit_code == 0
+    code, receipt, lines = lake.said("load", lake.table, "--json")
+    assert code == 0
+    told = [json.loads(line) for line in lines.splitlines()]
+    assert [line["step"] for line in told if line["event"] == "step"] == [
+        "plan", "discover", "stage", "merge", "publish", "commit", "ledger",
+    ]  # fmt: skip
+    assert {(line["table"], line["run_id"]) for line in told} == {(lake.table, receipt["run_id"])}
+    (batch,) = [line for line in told if line["event"] == "batch"]
+    assert (batch["state"], batch["objects"], batch["rows_inserted"]) == ("committed", 1, 2)
+    assert {line["batch_id"] for line in told[2:]} == {batch["batch_id"], receipt["batches"][0]["batch_id"]}
     code, _, printed = lake.said("metrics")
     assert code == 0
     assert numbers(printed, lake)["lakehouse_rows"] == 2 and numbers(printed, lake)["lakehouse_loads"] == 1

@@ -35,6 +35,7 @@ LAYERS = (
         "process",
         "settings",
         "scratch",
+        "step_log",
         "uncollected",
         "engines",
         "storage",
