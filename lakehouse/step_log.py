@@ -18,7 +18,7 @@ from lakehouse.errors import ConfigurationError
 StepLog = Callable[[str, Mapping[str, object]], None]
 """Takes the name of an event and what there is to say of it."""
 
-VARIABLE = "LAKEHOUSE_LOG"
+LOG_VARIABLE = "LAKEHOUSE_LOG"
 
 
 def silent(event: str, values: Mapping[str, object]) -> None:
@@ -30,9 +30,11 @@ def open_log(env: Mapping[str, str], *, now: Callable[[], datetime] = lambda: da
 
     Raises ConfigurationError for another word.
     """
-    style = env.get(VARIABLE) or ("text" if sys.stderr.isatty() else "json")
+    style = env.get(LOG_VARIABLE) or ("text" if sys.stderr.isatty() else "json")
     if style not in ("json", "text", "off"):
-        raise ConfigurationError(f"{VARIABLE}: unknown word {style!r}", next=f"export {VARIABLE}=json, text or off")
+        raise ConfigurationError(
+            f"{LOG_VARIABLE}: unknown word {style!r}", next=f"export {LOG_VARIABLE}=json, text or off"
+        )
     if style == "off":
         return silent
     render = structlog.processors.JSONRenderer() if style == "json" else structlog.dev.ConsoleRenderer(colors=False)
