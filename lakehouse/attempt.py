@@ -29,7 +29,7 @@ FORMAT = 1
 @dataclass(frozen=True, slots=True)
 class AttemptRecord:
     """One attempt that did not publish. `objects` are (uri, etag, version id), of a blocked one those that the gates
-    were asked about; `command` asks for the same load."""
+    were asked about; `command` asks for the same load. `exit_code` and `next` are those of the error that ended it."""
 
     attempt_id: str
     batch_id: str
@@ -46,6 +46,8 @@ class AttemptRecord:
     rejects: Reference | None = None
     staging: str = ""
     command: str = ""
+    exit_code: int = 3
+    next: str = ""
 
 
 def write_record(storage: Storage, root: str, record: AttemptRecord) -> None:

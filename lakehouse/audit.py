@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import pyarrow.parquet as pq
 
@@ -22,10 +23,12 @@ from lakehouse.errors import Detached, LakehouseError
 from lakehouse.gate import after_refusal
 from lakehouse.lease import read_lease
 from lakehouse.ledger import ledger_head
+from lakehouse.measures import MOST_MANIFESTS, Measures, measure_loads
 from lakehouse.model import NEW_TABLE, Bookmark, Manifest, Reference, State
 from lakehouse.position import Position, find_position
 from lakehouse.services import Services
 from lakehouse.state import read_blob, walk
+from lakehouse.target import Target
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 class TableStatus:
     """One line per table. `state` is `new`, `committed`, `running`, `held`, `blocked`, `failed`, `unknown`, `detached`
     or `error`: the table could not be looked at, and `exit_code` is that error's. A state that was found is
-    no error."""
+    no error. `measures` say how loads have gone of late, None of a table that could not be looked at."""
 
     table: str
     context: str
@@ -49,6 +52,7 @@ class TableStatus:
     detail: str
     next: str
     exit_code: int = 0
+    measures: Measures | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -77,7 +81,7 @@ def status_of(declaration: Declaration, services: Services) -> TableStatus:
     except Detached as error:
         return replace(unreadable_status(declaration, error), state=State.DETACHED.value, exit_code=0)
     version = position.bookmark.version
-    last = next((m for m, _ in islice(walk(services.state, position.target.bookmark), 1)), None)
+    last = next(_manifests(position, services), None)
     state, detail, next_step = _state(declaration, position, services)
     tag = position.target.tag
     return TableStatus(
@@ -92,6 +96,18 @@ def status_of(declaration: Declaration, services: Services) -> TableStatus:
         ledger=_ledger(declaration, position, services),
         detail=detail,
         next=next_step,
+        measures=_measures(declaration, position, services),
+    )
+
+
+def _measures(declaration: Declaration, position: Position, services: Services) -> Measures:
+    records = attempt_records(declaration, position.target, services)
+    return measure_loads(
+        islice(_manifests(position, services), MOST_MANIFESTS),
+        [(record.bookmark_version, record.ended_at) for record in records],
+        version=position.bookmark.version,
+        now=services.now(),
+        zone=ZoneInfo(declaration.timezone),
     )
 
 
@@ -147,13 +163,14 @@ def _state(declaration: Declaration, position: Position, services: Services) -> 
 
 def open_attempts(declaration: Declaration, position: Position, services: Services) -> Iterator[AttemptRecord]:
     """Attempts on the bookmark as it stands that ended unpublished, newest first: the next batch makes them history."""
-    for record in _records(declaration, position, services):
+    for record in attempt_records(declaration, position.target, services):
         if record.bookmark_version == position.bookmark.version:
             yield record
 
 
-def _records(declaration: Declaration, position: Position, services: Services) -> list[AttemptRecord]:
-    lives = dict.fromkeys([position.target.uuid, NEW_TABLE])
+def attempt_records(declaration: Declaration, target: Target, services: Services) -> list[AttemptRecord]:
+    """Every record of an attempt at the source, in this life of the table and before it was made, newest first."""
+    lives = dict.fromkeys([target.uuid, NEW_TABLE])
     roots = [naming.incarnation_root(services.catalog_name, declaration.table, life) for life in lives]
     found = chain.from_iterable(read_records(services.state, root) for root in roots)
     ours = [r for r in found if r.context == declaration.context]
@@ -165,7 +182,7 @@ def rejected_rows(declaration: Declaration, services: Services, *, batch_id: str
     attempts that are open. With `batch_id` those of one batch, whatever was read since."""
     position = find_position(declaration, services)
     open_records: dict[str, AttemptRecord] = {}
-    for record in _records(declaration, position, services):
+    for record in attempt_records(declaration, position.target, services):
         wanted = record.batch_id == batch_id or (
             batch_id is None and record.bookmark_version == position.bookmark.version
         )
@@ -194,7 +211,7 @@ def objects_with_rejects(position: Position, services: Services, *, batch_id: st
 
 def attempt_of(declaration: Declaration, position: Position, services: Services, batch_id: str) -> AttemptRecord | None:
     """The newest attempt at a batch that ended unpublished."""
-    return next((r for r in _records(declaration, position, services) if r.batch_id == batch_id), None)
+    return next((r for r in attempt_records(declaration, position.target, services) if r.batch_id == batch_id), None)
 
 
 def knows_batch(declaration: Declaration, position: Position, services: Services, batch_id: str) -> bool:

@@ -38,6 +38,8 @@ LOAD = "load"
 SKIP, RELEASE, RELOAD, REPLAY = "object-skip", "object-release", "object-reload", "rejects-replay"
 HOLD, UNHOLD = "hold", "release"
 ACCEPT_GATE, ACCEPT_FOREIGN = "gate-accept", "accept-foreign"
+DEDUPE = "dedupe"
+"""A repair; also what `lakehouse.maintain` says in its snapshot's summary."""
 RESET, REWIND, SET = "bookmark-reset", "bookmark-rewind", "bookmark-set"
 REWIND_TABLE, REATTACH, IMPORT = "bookmark-rewind-with-table", "bookmark-rewind-to-table", "bookmark-import-glue"
 MOVES = frozenset({RESET, REWIND, SET, REWIND_TABLE, REATTACH, IMPORT})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import duckdb
 from pyiceberg.table import Table
 
+from lakehouse.bookmark import DEDUPE
 from lakehouse.catalog import translated
 from lakehouse.doubles import DoubledKey, KeyCensus, census_session, find_surplus, take_census
 from lakehouse.errors import CountsDiffer, UsageError
@@ -41,9 +42,6 @@ from lakehouse.stage import create_staging
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
-
-DEDUPE = "dedupe"
-"""`Manifest.kind` of a repair, and what `lakehouse.maintain` says in its snapshot's summary."""
 
 
 @dataclass(frozen=True, slots=True)

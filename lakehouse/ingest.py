@@ -6,7 +6,6 @@ is left, and reports also when it fails. `plan_load` makes the same plan and exe
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
@@ -25,22 +24,25 @@ from lakehouse.delete_mark import check_delete_condition
 from lakehouse.errors import (
     Blocked,
     Conflict,
+    Detached,
     Held,
     LakehouseError,
     ObjectChanged,
     OutcomeUnknown,
+    RetryLater,
     Unaccepted,
 )
 from lakehouse.faults import fault_point
 from lakehouse.landing import discover
 from lakehouse.lease import Lease, acquire
-from lakehouse.lease_record import LeaseHolder
+from lakehouse.lease_record import LeaseHolder, LoadFailure, step_line
 from lakehouse.ledger import standing_of, sync
+from lakehouse.load_command import load_command
 from lakehouse.model import Decision, LandingObject, Mode, Plan, Receipt, State, VersionRange, Window
 from lakehouse.plan import make_plan
 from lakehouse.position import Position, find_position
 from lakehouse.process import this_process
-from lakehouse.receipt import ReceiptBuilder, failed_receipt
+from lakehouse.receipt import ReceiptBuilder, batch_line, failed_receipt
 from lakehouse.receipt_total import total
 from lakehouse.services import Progress, Services
 from lakehouse.storage import Storage, open_storage, split_uri
@@ -99,26 +101,18 @@ def _ingest(
 ) -> Receipt:
     """Load one source."""
     builder = ReceiptBuilder(declaration, request.run_id)
+    step, told = "read", True
     try:
         _Load(declaration, request, services, watch=watch, builder=builder, lease=lease).run()
     except LakehouseError as error:
         builder.raised(error)
-    return builder.build(watch.seconds())
-
-
-def load_command(declaration: Declaration, request: LoadRequest) -> str:
-    """The command that asks for the same load."""
-    window, mode = request.window, request.mode
-    options = {
-        "--from": window.first,
-        "--to": window.last,
-        "--mode": None if mode is Mode.INCREMENTAL else mode.value,
-        "--from-batch": request.from_batch,
-        "--to-batch": request.to_batch,
-    }
-    given = [f" {name} {shlex.quote(str(value))}" for name, value in options.items() if value is not None]
-    missing = " --accept-missing" if request.accept_missing else ""
-    return f"lakehouse load {declaration.table}{declaration.source_option}{''.join(given)}{missing}"
+        step = watch.current
+        told = not isinstance(error, (Detached, Held, Unaccepted))  # whoever looks at the table sees those
+    receipt = builder.build(watch.seconds())
+    unfinished = receipt.state is not State.COMMITTED or receipt.exit_code == RetryLater.exit_code
+    if told and receipt.exit_code and unfinished:
+        lease.update(failure=LoadFailure(receipt.context, step, receipt.error, receipt.exit_code, receipt.next))
+    return receipt
 
 
 def plan_load(declaration: Declaration, request: LoadRequest, services: Services) -> Plan:
@@ -225,7 +219,7 @@ class _Load:
         self._forward(progress)
         if progress.step != self._step:
             self._step = progress.step
-            self._lease.update(step=progress.step)
+            self._lease.update(step=progress.step, context=self._declaration.context)
 
     def _discover(self) -> tuple[Sequence[LandingObject], datetime]:
         with self._watch.step("plan"):
@@ -247,17 +241,20 @@ class _Load:
             now=now,
             command=load_command(self._declaration, self._request),
         )
-        self._lease.update(batch_id=task.batch_id, attempt_id=task.attempt_id)
+        self._step = "stage"
+        self._lease.update(step=self._step, batch_id=task.batch_id, attempt_id=task.attempt_id)
         try:
             result = run_batch(task, landing=self._landing, services=self._services, watch=self._watch)
         except LakehouseError as error:
-            self._record(task, error.message, State.UNKNOWN if isinstance(error, OutcomeUnknown) else State.FAILED)
+            state = State.UNKNOWN if isinstance(error, OutcomeUnknown) else State.FAILED
+            self._record(task, error.message, state, exit_code=error.exit_code, next_step=error.next)
             raise
         except Exception as error:
             # what it says may quote values
             text = " ".join(["a bug of lakehouse:", type(error).__name__, *getattr(error, "__notes__", ())])
-            self._record(task, text, State.FAILED)
+            self._record(task, text, State.FAILED, exit_code=LakehouseError.exit_code)
             raise
+        self._services.log("batch", batch_line(result))
         self._failed |= {item.object.uri for item, _ in result.failed}
         self._failed |= {item.object.uri for item in task.objects if item.landing_date in result.withheld}
         return result
@@ -300,12 +297,12 @@ class _Load:
             except LakehouseError as error:
                 self._builder.ledger_behind(error)
 
-    def _record(self, task: BatchTask, error: str, state: State) -> None:
+    def _record(self, task: BatchTask, error: str, state: State, *, exit_code: int, next_step: str = "") -> None:
         """Leave evidence of an attempt that raised; if even that fails, the error itself is what counts."""
         root = naming.incarnation_root(self._services.catalog_name, task.declaration.table, task.position.target.uuid)
         record = task.record(state=state, step=self._watch.current, error=error, ended_at=self._services.now())
         with suppress(LakehouseError):
-            write_record(self._services.state, root, record)
+            write_record(self._services.state, root, replace(record, exit_code=exit_code, next=next_step))
 
 
 def _discover(landing: Storage, declaration: Declaration, request: LoadRequest) -> Sequence[LandingObject]:
@@ -364,7 +361,7 @@ def _refuse_missing(plan: Plan, request: LoadRequest) -> None:
     named = ", ".join(plan.missing[:5]) + (f" and {len(plan.missing) - 5} more" if len(plan.missing) > 5 else "")
     raise Blocked(
         f"table {plan.table}: consumed objects of dates to be replaced are not listed any more: {named}",
-        next=f"land them again, or lakehouse load {plan.table} --accept-missing   # their rows are removed",
+        next=f"lakehouse load {plan.table} --accept-missing   # their rows are removed; or land the objects again",
     )
 
 
@@ -392,8 +389,11 @@ def _lease(declaration: Declaration, request: LoadRequest, services: Services) -
         services.state,
         naming.lease(services.catalog_name, declaration.table),
         table=declaration.table,
-        holder=LeaseHolder(run_id=request.run_id, process=this_process(), step="plan"),
+        holder=LeaseHolder(
+            run_id=request.run_id, process=this_process(), step="plan", command=load_command(declaration, request)
+        ),
         clock=services.now,
         wait=services.pause,
         limit=services.lease_wait,
+        told=lambda holder: services.log("step", step_line(declaration.table, holder)),
     )

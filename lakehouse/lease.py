@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from lakehouse.errors import LakehouseError, LeaseHeld
-from lakehouse.lease_record import LeaseHolder, LeaseRecord, decode_record, encode_record
+from lakehouse.lease_record import LeaseHolder, LeaseRecord, LoadFailure, decode_record, encode_record
 from lakehouse.process import Process, is_gone, this_process
 from lakehouse.storage import Storage
 
@@ -26,6 +27,12 @@ RENEW_EVERY = 15.0
 _POLL = 2.0
 
 Clock = Callable[[], datetime]
+Told = Callable[[LeaseHolder], None]
+"""Is told of the holder at each new step of its own."""
+
+
+def _nobody(_: LeaseHolder) -> None:
+    """Nobody wants to know."""
 
 
 class Lease:
@@ -34,7 +41,9 @@ class Lease:
     `renew` and `update` never raise: what they could not write is written by the next one.
     """
 
-    def __init__(self, storage: Storage, key: str, *, record: LeaseRecord, etag: str, clock: Clock) -> None:
+    def __init__(
+        self, storage: Storage, key: str, *, record: LeaseRecord, etag: str, clock: Clock, told: Told = _nobody
+    ) -> None:
         self.lost = False
         self.trouble: LakehouseError | None = None
         self._storage = storage
@@ -42,23 +51,33 @@ class Lease:
         self._record = record
         self._etag = etag
         self._clock = clock
+        self._told = told
         self._lock = threading.Lock()
 
     @property
     def record(self) -> LeaseRecord:
         return self._record
 
-    def update(self, *, step: str | None = None, batch_id: str | None = None, attempt_id: str | None = None) -> None:
-        """Record progress: what is given replaces what stands there."""
+    def update(
+        self,
+        *,
+        step: str | None = None,
+        batch_id: str | None = None,
+        attempt_id: str | None = None,
+        context: str | None = None,
+        failure: LoadFailure | None = None,
+    ) -> None:
+        """Record progress: what is given replaces what stands there; a failure is added."""
+        given = {"step": step, "batch_id": batch_id, "attempt_id": attempt_id, "context": context}
+        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         with self._lock:
             old = self._record.holder
-            holder = replace(
-                old,
-                step=old.step if step is None else step,
-                batch_id=old.batch_id if batch_id is None else batch_id,
-                attempt_id=old.attempt_id if attempt_id is None else attempt_id,
-            )
+            if failure is not None:
+                changes["failures"] = (*old.failures, failure)
+            holder = replace(old, **changes)
             self._write(replace(self._record, holder=holder))
+        if holder.step != old.step:
+            self._told(holder)
 
     def renew(self) -> None:
         """Move the expiry."""
@@ -97,13 +116,15 @@ def acquire(
     wait: Callable[[float], None],
     limit: float = 120.0,
     renew_every: float = RENEW_EVERY,
+    told: Told = _nobody,
 ) -> Iterator[Lease]:
     """Hold the table's lease for the length of a `with` block, renewed by a thread of its own.
 
     `wait` sleeps for the given seconds; `clock` gives the time in UTC. Waits for another holder for `limit` seconds at
     most, then raises LeaseHeld. An expired lease is taken over, and that of a dead process of this host at once.
     """
-    lease = _wait_for(storage, key, table=table, holder=holder, clock=clock, wait=wait, limit=limit)
+    lease = _wait_for(storage, key, table=table, holder=holder, clock=clock, wait=wait, limit=limit, told=told)
+    told(holder)
     done = threading.Event()
     thread = threading.Thread(target=_keep, args=(lease, done, renew_every), name=f"lease {table}", daemon=True)
     thread.start()
@@ -135,6 +156,7 @@ def _wait_for(
     clock: Clock,
     wait: Callable[[float], None],
     limit: float,
+    told: Told,
 ) -> Lease:
     here = this_process()
     deadline = clock() + timedelta(seconds=limit)
@@ -142,7 +164,7 @@ def _wait_for(
         now = clock()
         taken = _try(storage, key, holder=holder, now=now, here=here)
         if isinstance(taken, _Taken):
-            return Lease(storage, key, record=taken.record, etag=taken.etag, clock=clock)
+            return Lease(storage, key, record=taken.record, etag=taken.etag, clock=clock, told=told)
         if now >= deadline:
             raise _held(taken, table)
         until = (deadline if taken is None else min(deadline, taken.expires_at)) - now

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -13,14 +13,29 @@ _VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
+class LoadFailure:
+    """Why the load of one source ended without doing its work; `exit_code` and `next` are those of the error."""
+
+    context: str
+    step: str
+    error: str
+    exit_code: int
+    next: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class LeaseHolder:
-    """Who holds a lease, and how far it is. `step` names the step that is under way."""
+    """Who holds a lease, and how far it is. `step` names the step that is under way, `context` the source that it is
+    about, `command` asks for the same work again; `failures` are the sources that failed so far."""
 
     run_id: str
     process: Process
     attempt_id: str = ""
     batch_id: str = ""
     step: str = ""
+    context: str = ""
+    command: str = ""
+    failures: tuple[LoadFailure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +49,18 @@ class LeaseRecord:
     free: bool = False
 
 
+def step_line(table: str, holder: LeaseHolder) -> dict[str, object]:
+    """What a log says of a step."""
+    return {
+        "table": table,
+        "source": holder.context,
+        "run_id": holder.run_id,
+        "batch_id": holder.batch_id,
+        "attempt_id": holder.attempt_id,
+        "step": holder.step,
+    }
+
+
 def encode_record(record: LeaseRecord) -> bytes:
     """The record as JSON; `decode_record` gives back an equal value."""
     holder, process = record.holder, record.holder.process
@@ -44,6 +71,9 @@ def encode_record(record: LeaseRecord) -> bytes:
         "batch_id": holder.batch_id,
         "attempt_id": holder.attempt_id,
         "step": holder.step,
+        "context": holder.context,
+        "command": holder.command,
+        "failures": [asdict(failure) for failure in holder.failures],
         "host": process.host,
         "pid": process.pid,
         "started": process.started,
@@ -68,8 +98,11 @@ def decode_record(data: bytes) -> LeaseRecord | None:
             pid_space=str(document["pid_space"]),
         )
         texts = {name: str(document[name]) for name in ("run_id", "batch_id", "attempt_id", "step")}
+        # leases that are older than these fields have none of them
+        texts |= {name: str(document.get(name, "")) for name in ("context", "command")}
+        failures = tuple(LoadFailure(**failure) for failure in document.get("failures", ()))
         return LeaseRecord(
-            holder=LeaseHolder(process=process, **texts),
+            holder=LeaseHolder(process=process, failures=failures, **texts),
             acquired_at=datetime.fromisoformat(document["acquired_at"]),
             expires_at=datetime.fromisoformat(document["expires_at"]),
             serial=int(document["serial"]),

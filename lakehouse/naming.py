@@ -115,8 +115,17 @@ def incarnation_root(catalog: str, table: str, table_uuid: str) -> str:
     return table_root(catalog, table) + f"{table_uuid}/"
 
 
+def batches_folder(context: str) -> str:
+    return f"batches/{quote(context, safe='')}/"
+
+
 def batch_folder(context: str, batch: str, attempt: str) -> str:
-    return f"batches/{quote(context, safe='')}/{batch}/{attempt}/"
+    return f"{batches_folder(context)}{batch}/{attempt}/"
+
+
+def manifest_name() -> str:
+    """The manifest in an attempt's folder."""
+    return "manifest.parquet"
 
 
 def published_marker(context: str) -> str:

@@ -59,11 +59,12 @@ MOST_TRIES = 4
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """Who asks, why, and in which run."""
+    """Who asks, why, in which run, and by which command."""
 
     author: str
     reason: str
     run_id: str
+    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,13 @@ def lease_of(
         services.state,
         naming.lease(services.catalog_name, declaration.table),
         table=declaration.table,
-        holder=LeaseHolder(run_id=operator.run_id, process=this_process(), step=step),
+        holder=LeaseHolder(
+            run_id=operator.run_id,
+            process=this_process(),
+            step=step,
+            context=declaration.context if len(declaration.sources) == 1 else "",
+            command=operator.command,
+        ),
         clock=services.now,
         wait=services.pause,
         limit=services.lease_wait,

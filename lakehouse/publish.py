@@ -86,11 +86,13 @@ def publish(
     live: LiveFiles,
     attempts_after: Callable[[Reference, int], Collection[str]],
     pause: Callable[[float], None],
+    sending: Callable[[], None] | None = None,
 ) -> Published:
     """Commit a change on the refs and the schema that `target` saw; its table is as the catalog gave it.
 
     `attempts_after(head, version)` reads the attempt ids of the manifest chain from `head` back to `version`; `pause`
-    waits some seconds between two looks. Raises Detached, or OutcomeUnknown if reading back settles nothing.
+    waits some seconds between two looks; `sending` is called right before the commit is sent, and a process that dies
+    after it may have published. Raises Detached, or OutcomeUnknown if reading back settles nothing.
     """
     table = target.table
     if table is None:
@@ -106,6 +108,8 @@ def publish(
         sequence_number=draft.sequence_number,
     )
     fault_point("before_publish")
+    if sending is not None:
+        sending()
     try:
         catalog.commit_table(table, _requirements(catalog, target, change, draft), _updates(target, change, draft))
     except Exception as error:

@@ -163,6 +163,27 @@ class ReceiptBuilder:
         return state, 0, "", ""
 
 
+def batch_line(result: BatchResult) -> dict[str, object]:
+    """What a log says of a batch that ended: the audit record."""
+    task = result.task
+    return {
+        "table": task.declaration.table,
+        "source": task.declaration.context,
+        "run_id": task.run_id,
+        "batch_id": task.batch_id,
+        "attempt_id": task.attempt_id,
+        "step": "ended",
+        "state": result.state.value,
+        "bookmark_version": task.position.bookmark.version + (result.state is State.COMMITTED),
+        "snapshot_id": result.snapshot_id,
+        "objects": len(result.outcomes),
+        "failed_objects": len(result.failed),
+        "lookback_days": task.declaration.source.lookback_days,
+        "gates": [gate.name for gate in result.gates if gate.stops],
+        **{f"rows_{name}": count for name, count in result.rows.as_dict().items()},
+    }
+
+
 def failed_receipt(
     declaration: Declaration, run_id: str, error: LakehouseError, seconds: Mapping[str, float] | None = None
 ) -> Receipt:

@@ -15,6 +15,7 @@ from lakehouse.catalog import open_catalog
 from lakehouse.errors import ConfigurationError
 from lakehouse.scratch import check_spill
 from lakehouse.settings import Settings, read_settings
+from lakehouse.step_log import StepLog, silent
 from lakehouse.storage import Storage, open_storage
 
 LEASE_WAIT_SECONDS = 120.0
@@ -46,6 +47,7 @@ class Services:
     pause: Callable[[float], None]
     progress: Callable[[Progress], None]
     lease_wait: float = LEASE_WAIT_SECONDS
+    log: StepLog = silent
 
 
 def open_services(
@@ -53,6 +55,7 @@ def open_services(
     *,
     catalog: str | None = None,
     progress: Callable[[Progress], None] | None = None,
+    log: StepLog = silent,
 ) -> Services:
     """Open the catalog and the state store that the environment names. Raises ConfigurationError or Unavailable."""
     env = os.environ if env is None else env
@@ -71,6 +74,7 @@ def open_services(
         new_id=lambda: uuid.uuid4().hex,
         pause=time.sleep,
         progress=progress or (lambda _: None),
+        log=log,
     )
 
 

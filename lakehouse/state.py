@@ -45,7 +45,7 @@ def attempt_folder(*, catalog: str, table: str, table_uuid: str, context: str, b
 
 def write_manifest(storage: StateStore, manifest: Manifest, *, folder: str) -> Reference:
     """Write the manifest into its attempt's folder. Raises as `write_object` does."""
-    return write_object(storage, folder + "manifest.parquet", encode_manifest(manifest))
+    return write_object(storage, folder + naming.manifest_name(), encode_manifest(manifest))
 
 
 def write_checkpoint(
@@ -189,6 +189,20 @@ def walk(storage: StateStore, head: Reference | None, *, above: int = 0) -> Iter
             )
         yield from older
         manifest = older[-1][0]
+
+
+def find_version(storage: StateStore, head: Reference | None, version: int) -> tuple[Manifest, Reference] | None:
+    """The manifest of one version behind `head`, None if the chain has none. Costs one read for each hundred versions
+    between. Raises DataError as `read_manifest` does."""
+    while head is not None:
+        manifest = read_manifest(storage, head)
+        if manifest.bookmark_version <= version:
+            return (manifest, head) if manifest.bookmark_version == version else None
+        exact = next((link for link in manifest.chain if link.version == version), None)
+        oldest = manifest.chain[-1] if manifest.chain else None
+        link = exact or oldest
+        head = link.manifest if link else None
+    return None
 
 
 def attempts_after(storage: StateStore, head: Reference, version: int) -> set[str]:

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+from lakehouse.diagnosis import Condition, Diagnosis
 from lakehouse.ingest import LoadRequest
 from lakehouse.model import (
     BatchReceipt,
@@ -54,6 +55,7 @@ class Lake:
     recounts: list[tuple[int | None, date | None]] = field(default_factory=list)
     fail: Receipt | None = None
     broken: Exception | None = None
+    undiagnosed: Exception | None = None
     now: datetime = NOW
     missing_rows: int = 0
     progress: list[Progress] = field(default_factory=list)
@@ -80,7 +82,17 @@ class Lake:
         self.bookmark = Bookmark(version=self.bookmark.version + 1)
 
     def library(self) -> Library:
-        return Library(open=self._open, ingest=self._ingest, plan=self._plan, recount=self._recount)
+        return Library(
+            open=self._open, ingest=self._ingest, plan=self._plan, recount=self._recount, diagnose=self._diagnose
+        )
+
+    def _diagnose(self, declaration: Declaration, services: Services) -> list[Diagnosis]:
+        if self.undiagnosed:
+            raise self.undiagnosed
+        why, evidence = "gate max_rejected_ratio", {"lease": "free"}
+        return [
+            Diagnosis(declaration.table, "orders", Condition.BLOCKED, why, "lakehouse gate accept", evidence=evidence)
+        ]
 
     def _open(self, declaration: Declaration, progress: Callable[[Progress], None]) -> Services:
         if self.broken:

@@ -254,4 +254,5 @@ def _publish(
         live=merged.matched.live,
         attempts_after=partial(attempts_after, services.state),
         pause=services.pause,
+        sending=partial(services.progress, Progress("commit", 0, 0, manifest.rows.staged)),
     ).snapshot_id

@@ -22,8 +22,10 @@ from lakehouse.cli import (
     declarations,
     demo,
     dev,
+    diagnose,
     gate,
     load,
+    metrics,
     objects,
     operate,
     pending,
@@ -53,6 +55,8 @@ objects.add_to(app)
 gate.add_to(app)
 demo.add_to(app)
 dev.add_to(app)
+diagnose.add_to(app)
+metrics.add_to(app)
 app.add_typer(stack.app, name="stack")
 pending.add_to(app)
 

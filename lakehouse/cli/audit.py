@@ -11,7 +11,7 @@ import typer
 from lakehouse.audit import TableStatus, rejected_rows, status_of, unreadable_status
 from lakehouse.cli import objects
 from lakehouse.cli.options import AsJson, DryRun, OneBatch, SourceName, TableName, declared, services_for, sources_of
-from lakehouse.cli.output import console, of_sources, print_json, print_table
+from lakehouse.cli.output import console, of_sources, print_json, print_pairs, print_table
 from lakehouse.declaration import Declaration, load_declarations
 from lakehouse.errors import LakehouseError
 from lakehouse.ledger import BATCHES, FILES, compact, ledger_head, read_ledger, rebuild, standing_of
@@ -52,7 +52,7 @@ def status(table: OptionalTable = None, as_json: AsJson = False) -> None:
         declarations: tuple[Declaration, ...] = (declared(table),)
     else:
         declarations = load_declarations(assets_folder(os.environ), os.environ)
-    found = [_status_or_error(one) for declaration in declarations for one in declaration.by_source]
+    found = [status_or_error(one) for declaration in declarations for one in declaration.by_source]
     if as_json:
         print_json([s.as_dict() for s in found])
         raise typer.Exit(max((one.exit_code for one in found), default=0))
@@ -61,10 +61,12 @@ def status(table: OptionalTable = None, as_json: AsJson = False) -> None:
     for one in found:
         if one.detail:
             console().print(f"{one.table}: {one.detail}", markup=False)
+        if table is not None and one.measures is not None:
+            print_pairs({f"{one.context} {name.replace('_', ' ')}": v for name, v in asdict(one.measures).items()})
     raise typer.Exit(max((one.exit_code for one in found), default=0))
 
 
-def _status_or_error(declaration: Declaration) -> TableStatus:
+def status_or_error(declaration: Declaration) -> TableStatus:
     """One table that cannot be looked at must not hide the others."""
     try:
         return status_of(declaration, services_for(declaration))

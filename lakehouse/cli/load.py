@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from dataclasses import asdict
 from typing import Annotated
@@ -41,6 +42,7 @@ from lakehouse.ingest import LoadRequest, ingest, plan_load
 from lakehouse.model import Decision, Plan, Receipt
 from lakehouse.receipt import failed_receipt, receipt_json
 from lakehouse.receipt_total import worst_exit_code
+from lakehouse.step_log import open_log
 
 FromBatch = Annotated[
     str | None,
@@ -90,7 +92,8 @@ def load(
     declaration = narrowed(declared(table), source)
     with progress_bar(quiet=as_json) as show:
         try:
-            receipt = ingest(declaration, request, services_for(declaration, progress=show))
+            services = services_for(declaration, progress=show, log=open_log(os.environ))
+            receipt = ingest(declaration, request, services)
         except LakehouseError as error:  # the surroundings could not even be opened: that is a failed load too
             receipt = failed_receipt(declaration, request.run_id, error)
     if as_json:

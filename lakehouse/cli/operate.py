@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import getpass
+import shlex
 import socket
+import sys
 import uuid
 from collections.abc import Callable
 from dataclasses import asdict
@@ -126,7 +128,8 @@ def this_operator(reason: str) -> Operator:
         user = getpass.getuser()
     except (OSError, KeyError, ImportError):  # a container may run under a number that has no name
         user = "unknown"
-    return Operator(f"{user}@{socket.gethostname()}", reason, f"cli-{uuid.uuid4().hex[:12]}")
+    command = shlex.join(["lakehouse", *sys.argv[1:]])
+    return Operator(f"{user}@{socket.gethostname()}", reason, f"cli-{uuid.uuid4().hex[:12]}", command)
 
 
 def _print_adoption(found: Adoption) -> None:

@@ -15,6 +15,7 @@ from lakehouse.errors import LakehouseError, NotAvailable, UsageError
 from lakehouse.model import GLUE_MODES, Mode, Window
 from lakehouse.services import Progress, Services, open_services
 from lakehouse.settings import assets_folder
+from lakehouse.step_log import StepLog, silent
 
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table, as declared")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
@@ -105,8 +106,10 @@ def declared(table: str) -> Declaration:
     return find_declaration(assets_folder(os.environ), table, os.environ)
 
 
-def services_for(declaration: Declaration, *, progress: Callable[[Progress], None] | None = None) -> Services:
-    return open_services(os.environ, catalog=declaration.catalog, progress=progress)
+def services_for(
+    declaration: Declaration, *, progress: Callable[[Progress], None] | None = None, log: StepLog = silent
+) -> Services:
+    return open_services(os.environ, catalog=declaration.catalog, progress=progress, log=log)
 
 
 def parse_window(partition: str | None, first: str | None, last: str | None) -> Window:

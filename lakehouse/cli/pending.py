@@ -10,7 +10,6 @@ from lakehouse.errors import NotAvailable
 
 _COMMANDS = {
     "doctor": "check every permission and connection",
-    "diagnose": "which state holds, the evidence, the next command",
     "infer": "write a declaration from files",
 }
 _ANY = {"allow_extra_args": True, "ignore_unknown_options": True}

@@ -212,7 +212,7 @@ class Declaration(Values):
     @property
     def source_option(self) -> str:
         """What a command says of this source: nothing where the file declares no other."""
-        return f" --source {quote(self.context)}" if len(self.contexts) > 1 else ""
+        return f" --source {quote(self.context)}" if len(self.sources) == 1 < len(self.contexts) else ""
 
     @property
     def every_source(self) -> tuple[Source, ...]:

@@ -33,6 +33,7 @@ from lakehouse.recount import recount
 from lakehouse.services import open_services
 from lakehouse.settings import assets_folder
 from lakehouse.stack import conflicting_variables, free_ports, stack_environment, temporary_stack, without_home
+from lakehouse.step_log import LOG_VARIABLE
 from lakehouse.storage import open_storage
 
 ORDERS, READINGS = "analytics.orders", "telemetry.readings"
@@ -49,6 +50,7 @@ def run_demo(console: Console) -> float:
         console.print("[bold]Starting S3 and the Iceberg REST catalog[/] (SeaweedFS, in a temporary folder)")
         with temporary_stack(folder / "stack", free_ports()) as stack:
             env = {**stack_environment(stack), **without_home(folder), "LAKEHOUSE_SPILL": str(folder)}
+            env[LOG_VARIABLE] = os.environ.get(LOG_VARIABLE, "off")  # the story is told in tables
             with _environment(env, without=conflicting_variables(stack, os.environ)):
                 _Story(console, folder).tell()
     console.print(f"\n[bold green]All green[/] in {time.monotonic() - started:.0f} s. Nothing is left running.")

@@ -40,6 +40,7 @@ from lakehouse.orchestration.progress import ProgressLog
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
     from lakehouse.ingest import LoadRequest
+    from lakehouse.services import Services
 
 ReportChecks = Callable[[dg.AssetExecutionContext], None]
 """Evaluates the checks of a run whose check steps are skipped."""
@@ -88,12 +89,13 @@ def build_asset(declaration: "Declaration", library: Library, report_checks: Rep
     )
     def load(context: dg.AssetExecutionContext, config: LoadConfig) -> Iterator[dg.MaterializeResult[None]]:
         keys = partition_keys(context)
-        receipt = _ingest(context, declaration, library, config=config, keys=keys)
+        services = _open(context, declaration, library)
+        receipt = _ingest(context, declaration, library, services, config=config, keys=keys)
         context.log.info(receipt_text(receipt))
         _warn_if_dagster_is_ahead(context, receipt)
         if has_failed(receipt):
             _observe(context, receipt, keys)
-            fail_load(context, receipt)
+            fail_load(context, receipt, diagnose=lambda: library.diagnose(declaration, services))
         if receipt.state is State.COMMITTED or (
             receipt.state is State.NOTHING_TO_DO and _is_awaited(context, receipt, keys)
         ):
@@ -132,10 +134,18 @@ def _backfill_policy(declaration: "Declaration") -> dg.BackfillPolicy | None:
     return dg.BackfillPolicy.single_run() if declaration.backfill == "range" else None
 
 
+def _open(context: dg.AssetExecutionContext, declaration: "Declaration", library: Library) -> "Services":
+    try:
+        return library.open(declaration, ProgressLog(context.log.info, time.monotonic))
+    except LakehouseError as error:
+        fail_with(context, error)
+
+
 def _ingest(
     context: dg.AssetExecutionContext,
     declaration: "Declaration",
     library: Library,
+    services: "Services",
     *,
     config: LoadConfig,
     keys: Sequence[str],
@@ -143,7 +153,6 @@ def _ingest(
     scheduled = context.run.tags.get(TRIGGER) == SCHEDULE
     try:
         request = load_request(config, keys=keys, run_id=context.run.run_id, scheduled=scheduled)
-        services = library.open(declaration, ProgressLog(context.log.info, time.monotonic))
     except LakehouseError as error:
         fail_with(context, error)
     return library.ingest(declaration, request, services)

@@ -5,16 +5,18 @@ Field case O11: Dagster retries a failed run as a whole, whatever the step said,
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 import dagster as dg
 
 from lakehouse.errors import LakehouseError, RetryLater
 from lakehouse.model import Receipt, State
-from lakehouse.orchestration.metadata import load_metadata, receipt_text
+from lakehouse.orchestration.metadata import diagnosis_metadata, diagnosis_text, load_metadata, receipt_text
 from lakehouse.orchestration.names import MAX_RETRIES, REFUSED, STATE
 
 if TYPE_CHECKING:
+    from lakehouse.diagnosis import Diagnosis
     from lakehouse.orchestration.partitions import RunContext
 
 RETRY_LATER = RetryLater.exit_code
@@ -33,16 +35,27 @@ def has_failed(receipt: Receipt) -> bool:
     return receipt.exit_code != 0 and not (receipt.exit_code == 1 and receipt.state is State.COMMITTED)
 
 
-def fail_load(context: dg.AssetExecutionContext, receipt: Receipt) -> NoReturn:
-    """End the run of a failed load. As long as another try helps one of several sources, it is worth one."""
+def fail_load(
+    context: dg.AssetExecutionContext, receipt: Receipt, *, diagnose: Callable[[], Sequence[Diagnosis]]
+) -> NoReturn:
+    """End the run of a failed load, which says where the table stands now and what comes next. As long as another try
+    helps one of several sources, it is worth one."""
     parts = receipt.sources or (receipt,)
     again = any(part.exit_code == RETRY_LATER for part in parts)
+    text, metadata = receipt_text(receipt), load_metadata(receipt)
+    try:
+        found = diagnose()
+    except LakehouseError as error:
+        text += f"\nnot diagnosed: {error}"
+    else:
+        text += f"\n{diagnosis_text(found)}"
+        metadata |= diagnosis_metadata(found)
     _fail(
         context,
         state=receipt.state.value,
         exit_code=RETRY_LATER if again else receipt.exit_code,
-        text=receipt_text(receipt),
-        metadata=load_metadata(receipt),
+        text=text,
+        metadata=metadata,
     )
 
 

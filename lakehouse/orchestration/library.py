@@ -7,13 +7,14 @@ declarations is all that a code location needs, and it is loaded by every proces
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
+    from lakehouse.diagnosis import Diagnosis
     from lakehouse.ingest import LoadRequest
     from lakehouse.model import Plan, Receipt
     from lakehouse.recount import Recount
@@ -28,11 +29,12 @@ class Library:
     ingest: Callable[[Declaration, LoadRequest, Services], Receipt]
     plan: Callable[[Declaration, LoadRequest, Services], Plan]
     recount: Callable[[Declaration, Services, int | None, date | None], Recount]
+    diagnose: Callable[[Declaration, Services], Sequence[Diagnosis]]
 
 
 def installed_library() -> Library:
     """The real functions; services are opened anew by each body, from the environment that it runs in."""
-    return Library(open=_open, ingest=_ingest, plan=_plan, recount=_recount)
+    return Library(open=_open, ingest=_ingest, plan=_plan, recount=_recount, diagnose=_diagnose)
 
 
 def silent(_: Progress) -> None:
@@ -41,8 +43,9 @@ def silent(_: Progress) -> None:
 
 def _open(declaration: Declaration, progress: Callable[[Progress], None]) -> Services:
     from lakehouse.services import open_services
+    from lakehouse.step_log import open_log
 
-    return open_services(os.environ, catalog=declaration.catalog, progress=progress)
+    return open_services(os.environ, catalog=declaration.catalog, progress=progress, log=open_log(os.environ))
 
 
 def _ingest(declaration: Declaration, request: LoadRequest, services: Services) -> Receipt:
@@ -63,3 +66,10 @@ def _recount(
     from lakehouse.recount import recount
 
     return recount(declaration, services, snapshot_id=snapshot_id, landing_date=landing_date)
+
+
+def _diagnose(declaration: Declaration, services: Services) -> Sequence[Diagnosis]:
+    from lakehouse.diagnose import diagnose_source
+    from lakehouse.diagnosis import worst_first
+
+    return worst_first([diagnose_source(one, services) for one in declaration.by_source])

@@ -16,6 +16,7 @@ from lakehouse.orchestration.names import STATE
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
+    from lakehouse.diagnosis import Diagnosis
 
 Metadata = dict[str, dg.MetadataValue]
 
@@ -88,6 +89,7 @@ def position_metadata(receipt: Receipt) -> Metadata:
         "declaration": dg.MetadataValue.text(receipt.declaration),
         "batches": dg.MetadataValue.json([batch.batch_id for batch in receipt.batches]),
         "seconds": dg.MetadataValue.json({step: round(value, 3) for step, value in receipt.seconds.items()}),
+        **_merge_share(receipt.seconds),
         **_counts("objects", receipt.objects),
         **_counts("files", {"added": receipt.files.added, "rewritten": receipt.files.rewritten}),
     }
@@ -223,10 +225,40 @@ def receipt_text(receipt: Receipt) -> str:
     return "\n".join(lines)
 
 
+def diagnosis_metadata(found: Sequence[Diagnosis]) -> Metadata:
+    """State, evidence and next command of each source; `next` is that of the worst."""
+    lines = [[one.context, one.state.value, one.why, f"`{one.next}`" if one.next else ""] for one in found]
+    metadata: Metadata = {
+        "diagnosis": dg.MetadataValue.md(markdown_table(["source", "state", "why", "next"], lines)),
+        "evidence": dg.MetadataValue.json({one.context: dict(one.evidence) for one in found}),
+    }
+    if command := next((one.next for one in found if one.next), ""):
+        metadata["next"] = dg.MetadataValue.text(command)
+    return metadata
+
+
+def diagnosis_text(found: Sequence[Diagnosis]) -> str:
+    """What `lakehouse diagnose` says, for a log."""
+    lines = []
+    for one in found:
+        lines.append(f"diagnosis of source {one.context}: {one.state.value}: {one.why}")
+        lines += [f"  {name}: {text}" for name, text in one.evidence.items()]
+        lines += [f"look: {command}" for command in one.look]
+        if one.next:
+            lines.append(f"next: {one.next}")
+    return "\n".join(lines)
+
+
 def gate_text(gate: GateResult) -> str:
     """A gate that failed, and who accepted it, in one line."""
     parts = (f"{gate.name}: value={gate.value} limit={gate.limit}", gate.detail, gate.accepted)
     return " ".join(filter(None, parts))
+
+
+def _merge_share(seconds: Mapping[str, float]) -> Metadata:
+    """Of the load's time, as a number that the UI plots; nothing of a load that took none."""
+    whole = seconds.get("total", 0.0)
+    return {"merge_share": dg.MetadataValue.float(round(seconds.get("merge", 0.0) / whole, 4))} if whole else {}
 
 
 def _table_rows(receipt: Receipt) -> Metadata:

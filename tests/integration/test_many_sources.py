@@ -84,6 +84,13 @@ def test_g08_one_failing_source_holds_back_none_of_the_others(lake: ManyLake) ->
         ["committed", "failed", "committed"],
     )
     assert receipt["rows"]["inserted"] == 2 and "gone: " in receipt["error"] and "gone: " in errors
+    code, found, errors = lake.said("diagnose", lake.table, "--json")
+    assert [(one["context"], one["state"], one["exit_code"]) for one in found] == [
+        ("gone", "failed before staging", 1),
+        ("eu", "nothing in flight", 0),
+        ("us", "nothing in flight", 0),
+    ]
+    assert (code, found[0]["next"]) == (1, f"lakehouse load {lake.table}") and "nowhere" in found[0]["why"]
     code, plans, errors = lake.cli("plan", lake.table, "--json")
     assert (code, [one["context"] for one in plans["sources"]]) == (2, ["eu", "gone", "us"])
     assert "nowhere" in errors and plans["sources"][0]["objects"]["consumed"] == 1

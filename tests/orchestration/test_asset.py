@@ -118,6 +118,7 @@ def test_a_partition_reads_its_own_date_and_shows_what_was_done(lake: Lake, inst
     assert result.success
     assert [r.window for r in lake.requests] == [Window(date(2024, 1, 2), date(2024, 1, 2))]
     (made,) = materializations(result)
+    assert made.metadata["merge_share"].value == 0.0
     values = {key: value.value for key, value in made.metadata.items()}
     assert made.partition == DAY
     assert values["rows_inserted"] == 5 and values["objects_read"] == 1
@@ -247,6 +248,23 @@ def test_o11_a_refused_load_is_never_retried(lake: Lake, instance: dg.DagsterIns
     text = str(event.step_failure_data.user_failure_data)
     for part in ("it went wrong: value=1", "next: lakehouse diagnose", "gate max_rejected_ratio: value=0.2 limit=0.0"):
         assert part in text
+
+
+def test_a_failed_run_carries_its_diagnosis(lake: Lake, instance: dg.DagsterInstance) -> None:
+    def failure_of(result: dg.ExecuteInProcessResult) -> Any:
+        (event,) = [e for e in result.all_node_events if e.is_step_failure and e.node_name == "analytics__orders"]
+        return event.step_failure_data.user_failure_data
+
+    lake.fail = failed(daily_table(), State.BLOCKED, 1)
+    told = failure_of(run(lake, instance))
+    for part in ("diagnosis of source orders: blocked: gate max_rejected_ratio", "lease: free", "next: lakehouse gate"):
+        assert part in str(told.description)
+    assert told.metadata["next"].value == "lakehouse gate accept"
+    assert told.metadata["evidence"].value == {"orders": {"lease": "free"}}
+    assert "| orders | blocked |" in str(told.metadata["diagnosis"].value)
+    lake.undiagnosed = Unavailable("503 slow down")
+    told = failure_of(run(lake, instance))
+    assert "it went wrong" in str(told.description) and "not diagnosed: 503 slow down" in str(told.description)
 
 
 def test_a_load_that_may_succeed_later_is_retried_in_the_run(lake: Lake, instance: dg.DagsterInstance) -> None:

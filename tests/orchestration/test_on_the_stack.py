@@ -150,6 +150,14 @@ def test_o01_o11_a_blocked_date_is_asked_for_once_until_it_changes(
     (run,) = instance.get_runs()
     assert run.status is dg.DagsterRunStatus.FAILURE and run.tags[STATE] == "blocked"
     assert run.tags["dagster/max_retries"] == "0"
+    (event,) = [e.dagster_event for e in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_FAILURE)]
+    assert event is not None
+    told = event.step_failure_data.user_failure_data
+    assert told is not None
+    batch, evidence = lake.said("diagnose", lake.table, "--json")[1]["next"].split()[3], told.metadata["evidence"].value
+    assert told.metadata["next"].value == f"lakehouse gate accept {batch} max_rejected_ratio --reason TEXT"
+    assert f"Dagster run {run.run_id}" in evidence["orders"]["ended attempt"]
+    assert "diagnosis of source orders: blocked: " in str(told.description) and batch in str(told.description)
     (gates,) = run_checks(project.definitions, selection=f"{lake.table}:gates", partition=DAY_1, instance=instance)
     assert gates.fails and "max_rejected_ratio" in gates.description
 

@@ -25,6 +25,8 @@ LAYERS = (
         "whole_dates",
         "completeness",
         "receipt_total",
+        "diagnosis",
+        "measures",
         "bookmark_move",
         "glue_state",
     ),
@@ -33,6 +35,7 @@ LAYERS = (
         "process",
         "settings",
         "scratch",
+        "step_log",
         "uncollected",
         "engines",
         "storage",
@@ -53,7 +56,10 @@ LAYERS = (
         "receipt",
         "acceptance",
         "batch_range",
+        "load_command",
         "ingest",
+        "evidence",
+        "diagnose",
         "reread",
         "recount",
         "audit",
@@ -82,7 +88,7 @@ LAYERS = (
 PURE = {
     "errors", "types", "model", "naming", "units", "masking", "recover", "reconcile", "gate", "placement", "bookmark",
     "plan", "fingerprint", "accepted", "arrivals", "completeness", "stored_form", "manifest", "checkpoint", "ready",
-    "sweep", "whole_dates", "receipt_total", "bookmark_move", "glue_state",
+    "sweep", "whole_dates", "receipt_total", "diagnosis", "measures", "bookmark_move", "glue_state",
 }  # fmt: skip
 IMPURE_STANDARD = {
     "os",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -13,7 +14,7 @@ import pytest
 
 from lakehouse.errors import LeaseHeld, Unavailable
 from lakehouse.lease import TTL, Lease, acquire, read_lease
-from lakehouse.lease_record import LeaseHolder, LeaseRecord, decode_record, encode_record
+from lakehouse.lease_record import LeaseHolder, LeaseRecord, LoadFailure, decode_record, encode_record
 from lakehouse.process import Process, this_process
 from lakehouse.storage import Storage, open_storage
 
@@ -210,7 +211,14 @@ def test_of_many_that_ask_at_once_one_holds(storage: Storage) -> None:
 
 
 def test_records_survive_and_foreign_ones_are_none() -> None:
-    record = LeaseRecord(LeaseHolder("r", ELSEWHERE, "a", "b", "s"), START, START + TTL, serial=7, free=True)
+    failures = (LoadFailure("orders", "plan", "503 slow down", 3, "lakehouse load t"),)
+    holder = LeaseHolder("r", ELSEWHERE, "a", "b", "s", "orders", "lakehouse load t", failures)
+    record = LeaseRecord(holder, START, START + TTL, serial=7, free=True)
     assert decode_record(encode_record(record)) == record
+    old = json.loads(encode_record(record))
+    for name in ("context", "command", "failures"):
+        del old[name]
+    known = replace(holder, context="", command="", failures=())
+    assert decode_record(json.dumps(old).encode()) == replace(record, holder=known)
     for data in (b"", b"[]", b"{}", b"\xff", encode_record(record).replace(b'"pid": 1', b'"pid": "x"')):
         assert decode_record(data) is None

@@ -14,6 +14,7 @@ from lakehouse.model import Bookmark, ChainLink, Grave, Manifest, Reference
 from lakehouse.naming import sha256
 from lakehouse.state import (
     attempt_folder,
+    find_version,
     load_bookmark,
     read_blob,
     read_blobs,
@@ -58,6 +59,17 @@ def test_the_bookmark_read_back_equals_the_one_that_was_advanced(versions: int) 
     store = MemoryStore()
     bookmark = loaded(store, versions)
     assert load_bookmark(store, bookmark.head) == bookmark
+
+
+@pytest.mark.parametrize(("version", "reads"), [(205, 1), (203, 2), (101, 3), (42, 4), (1, 4), (0, 4), (206, 1)])
+def test_an_old_version_is_found_without_reading_all_that_is_newer(version: int, reads: int) -> None:
+    store = MemoryStore()
+    head = loaded(store, 205).head
+    store.reads.clear()
+    found = find_version(store, head, version)
+    assert (found[0].bookmark_version if found else None) == (version if 1 <= version <= 205 else None)
+    assert sum(store.reads) == reads
+    assert find_version(store, None, version) is None
 
 
 def test_reading_goes_back_to_the_last_checkpoint_in_three_rounds() -> None:
