@@ -16,7 +16,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from lakehouse import naming
-from lakehouse.bookmark import REWIND_TABLE
+from lakehouse.bookmark import REWIND_TABLE, UPKEEP
 from lakehouse.bookmark_history import named_version
 from lakehouse.bookmark_move import stood_as
 from lakehouse.catalog import translated
@@ -109,6 +109,8 @@ def _of_others(snapshot: Snapshot, declaration: Declaration) -> str:
     context = summary(snapshot).get(naming.CONTEXT, declaration.context)
     if not is_ours(snapshot):
         return f"snapshot {snapshot.snapshot_id} of another writer"
+    if summary(snapshot).get(naming.MAINTAIN) in UPKEEP:
+        return ""
     return f"snapshot {snapshot.snapshot_id} of bookmark {context}" if context != declaration.context else ""
 
 

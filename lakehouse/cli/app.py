@@ -23,6 +23,7 @@ from lakehouse.cli import (
     dev,
     gate,
     load,
+    maintain,
     objects,
     operate,
     pending,
@@ -48,6 +49,7 @@ arrivals.add_to(app)
 reconcile.add_to(app)
 check.add_to(app)
 operate.add_to(app)
+maintain.add_to(app)
 objects.add_to(app)
 gate.add_to(app)
 demo.add_to(app)

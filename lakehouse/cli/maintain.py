@@ -1,0 +1,126 @@
+"""`lakehouse maintain`: upkeep of a table beside its loads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from lakehouse.cli.operate import Reason, print_hints, state_text, this_operator
+from lakehouse.cli.options import AsJson, DryRun, TableName, declared, services_for
+from lakehouse.cli.output import print_json, print_pairs, print_table
+from lakehouse.dedupe import Deduplication, dedupe
+from lakehouse.errors import NotAvailable, UsageError
+from lakehouse.maintain import Expiry, expire
+from lakehouse.units import parse_age
+
+_SHOWN = 20
+"""So many files are listed for people; `--json` lists all."""
+
+
+class Upkeep(StrEnum):
+    """What `maintain` can be asked for."""
+
+    COMPACT = "compact"
+    EXPIRE = "expire"
+    ORPHANS = "orphans"
+    DEDUPE = "dedupe"
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("maintain", epilog="Example: lakehouse maintain analytics.orders expire --dry-run")(maintain)
+
+
+def maintain(
+    table: TableName,
+    what: Annotated[
+        Upkeep | None, typer.Argument(metavar="[compact|expire|orphans|dedupe]", help="One kind of upkeep.")
+    ] = None,
+    dry_run: DryRun = False,
+    older_than: Annotated[
+        str | None,
+        typer.Option("--older-than", metavar="AGE", help="Of expire and orphans: 5d, 36h, 0s; else the declared age."),
+    ] = None,
+    reason: Reason = "",
+    as_json: AsJson = False,
+) -> None:
+    """Upkeep of a table: `expire` drops old snapshots with their files, `dedupe` all but the newest row of each key."""
+    age = _age(older_than, what)
+    declaration = declared(table)
+    services, operator = services_for(declaration), this_operator(reason)
+    match what:
+        case Upkeep.DEDUPE:
+            repaired = dedupe(declaration, services, operator, dry_run=dry_run)
+            if as_json:
+                print_json(asdict(repaired))
+            else:
+                _print_deduplication(repaired)
+        case Upkeep.EXPIRE:
+            expired = expire(declaration, services, operator, older_than=age, dry_run=dry_run)
+            if as_json:
+                print_json(asdict(expired))
+            else:
+                _print_expiry(expired)
+        case _:
+            raise NotAvailable(f"maintain {what} is not available yet")
+
+
+def _age(text: str | None, what: Upkeep | None) -> timedelta | None:
+    if text is None:
+        return None
+    if what not in (Upkeep.EXPIRE, Upkeep.ORPHANS):
+        raise UsageError(
+            "--older-than goes with expire or orphans", next="lakehouse maintain TABLE expire --older-than 5d"
+        )
+    try:
+        return parse_age(text)
+    except ValueError as error:
+        raise UsageError(f"--older-than: {error}") from None
+
+
+def _print_expiry(found: Expiry) -> None:
+    print_pairs(
+        {
+            "table": found.table,
+            "state": state_text(found.state, found.dry_run),
+            "bookmark": f"{found.context} version {found.bookmark_version}",
+            "snapshot": found.snapshot_id,
+            "expired": f"{found.expired:,} snapshots, {found.kept:,} are kept",
+            "moved": ", ".join(found.moved) or "no bookmark",
+            "files": f"{len(found.files):,} data and delete files, {found.bytes:,} bytes",
+            "metadata": f"{len(found.metadata):,} manifests, lists and statistics",
+            "ledger": found.ledger,
+        }
+    )
+    _print_files("removed" if not found.dry_run else "would be removed", found.files)
+    _print_files("outside the table's folders, kept", found.outside)
+    print_hints(found.warnings, found.next)
+
+
+def _print_files(title: str, files: Sequence[str]) -> None:
+    if not files:
+        return
+    more = [(f"… and {len(files) - _SHOWN:,} more (--json lists all)",)] if len(files) > _SHOWN else []
+    print_table("", [title], [*((path,) for path in files[:_SHOWN]), *more])
+
+
+def _print_deduplication(found: Deduplication) -> None:
+    print_pairs(
+        {
+            "table": found.table,
+            "state": state_text(found.state, found.dry_run),
+            "bookmark": f"{found.context} version {found.bookmark_version}",
+            "snapshot": found.snapshot_id,
+            "rows": f"{found.rows:,}",
+            "doubled keys": f"{found.doubled:,}",
+            "removed": f"{found.removed:,} rows",
+            "ledger": found.ledger,
+        }
+    )
+    if found.first:
+        print_table("", ["key", "rows"], [(d.key, d.rows) for d in found.first])
+    print_hints(found.warnings, found.next)
