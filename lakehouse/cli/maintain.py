@@ -15,7 +15,7 @@ from lakehouse.cli.options import AsJson, DryRun, TableName, declared, services_
 from lakehouse.cli.output import print_json, print_pairs, print_table
 from lakehouse.dedupe import Deduplication, dedupe
 from lakehouse.errors import NotAvailable, UsageError
-from lakehouse.maintain import Expiry, expire
+from lakehouse.maintain import Expiry, FoundFile, Orphans, expire, remove_orphans
 from lakehouse.units import parse_age
 
 _SHOWN = 20
@@ -65,6 +65,12 @@ def maintain(
                 print_json(asdict(expired))
             else:
                 _print_expiry(expired)
+        case Upkeep.ORPHANS:
+            cleaned = remove_orphans(declaration, services, operator, older_than=age, dry_run=dry_run)
+            if as_json:
+                print_json(asdict(cleaned))
+            else:
+                _print_orphans(cleaned)
         case _:
             raise NotAvailable(f"maintain {what} is not available yet")
 
@@ -99,6 +105,28 @@ def _print_expiry(found: Expiry) -> None:
     _print_files("removed" if not found.dry_run else "would be removed", found.files)
     _print_files("outside the table's folders, kept", found.outside)
     print_hints(found.warnings, found.next)
+
+
+def _print_orphans(found: Orphans) -> None:
+    print_pairs(
+        {
+            "table": found.table,
+            "state": state_text(found.state, found.dry_run),
+            "bookmark": f"{found.context} version {found.bookmark_version}",
+            "snapshot": found.snapshot_id,
+            "fence": "an empty snapshot, so that no attempt can land any more" if found.fence else "not needed",
+            "removed": f"{len(found.removed):,} files, {found.bytes:,} bytes",
+            "kept": f"{len(found.kept):,} files that nothing refers to",
+            "ledger": found.ledger,
+        }
+    )
+    _print_found("removed" if not found.dry_run else "would be removed", found.removed)
+    _print_found("kept", found.kept)
+    print_hints(found.warnings, found.next)
+
+
+def _print_found(title: str, files: Sequence[FoundFile]) -> None:
+    _print_files(title, [f"{file.uri}   ({file.why})" for file in files])
 
 
 def _print_files(title: str, files: Sequence[str]) -> None:

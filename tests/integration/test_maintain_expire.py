@@ -46,7 +46,8 @@ def stored(lake: Lake, ending: str = ".parquet") -> set[str]:
 
 def before_commit(services: Services, act: Callable[[], None]) -> Services:
     """The services, which act once before their first commit to a table is sent."""
-    send, done = services.catalog.commit_table, []
+    send = services.catalog.commit_table
+    done: list[bool] = []
 
     def commit(*arguments: Any) -> Any:
         if not done:
@@ -54,7 +55,7 @@ def before_commit(services: Services, act: Callable[[], None]) -> Services:
             act()
         return send(*arguments)
 
-    services.catalog.commit_table = commit  # type: ignore[method-assign]
+    services.catalog.commit_table = commit  # type: ignore[method-assign,assignment]
     return services
 
 
