@@ -14,8 +14,8 @@ from lakehouse.cli.operate import Reason, print_hints, state_text, this_operator
 from lakehouse.cli.options import AsJson, DryRun, TableName, declared, services_for
 from lakehouse.cli.output import print_json, print_pairs, print_table
 from lakehouse.dedupe import Deduplication, dedupe
-from lakehouse.errors import NotAvailable, UsageError
-from lakehouse.maintain import Expiry, FoundFile, Orphans, expire, remove_orphans
+from lakehouse.errors import UsageError
+from lakehouse.maintain import Compaction, Expiry, FoundFile, Orphans, compact, expire, remove_orphans
 from lakehouse.units import parse_age
 
 _SHOWN = 20
@@ -48,37 +48,51 @@ def maintain(
     reason: Reason = "",
     as_json: AsJson = False,
 ) -> None:
-    """Upkeep of a table: `expire` drops old snapshots with their files, `dedupe` all but the newest row of each key."""
+    """Upkeep of a table that respects bookmarks and running loads.
+
+    `compact` merges small files and applies deletes, `expire` drops old snapshots with their files, `orphans` removes
+    what nothing refers to: these three, in that order, without a kind. `dedupe` keeps the newest row of every key.
+    """
     age = _age(older_than, what)
     declaration = declared(table)
     services, operator = services_for(declaration), this_operator(reason)
-    match what:
-        case Upkeep.DEDUPE:
-            repaired = dedupe(declaration, services, operator, dry_run=dry_run)
-            if as_json:
-                print_json(asdict(repaired))
-            else:
-                _print_deduplication(repaired)
-        case Upkeep.EXPIRE:
-            expired = expire(declaration, services, operator, older_than=age, dry_run=dry_run)
-            if as_json:
-                print_json(asdict(expired))
-            else:
-                _print_expiry(expired)
-        case Upkeep.ORPHANS:
-            cleaned = remove_orphans(declaration, services, operator, older_than=age, dry_run=dry_run)
-            if as_json:
-                print_json(asdict(cleaned))
-            else:
-                _print_orphans(cleaned)
-        case _:
-            raise NotAvailable(f"maintain {what} is not available yet")
+    found: list[Compaction | Expiry | Orphans | Deduplication] = []
+    if what in (None, Upkeep.COMPACT):
+        found.append(compact(declaration, services, operator, dry_run=dry_run))
+    if what in (None, Upkeep.EXPIRE):
+        found.append(expire(declaration, services, operator, older_than=age, dry_run=dry_run))
+    if what in (None, Upkeep.ORPHANS):
+        found.append(remove_orphans(declaration, services, operator, older_than=age, dry_run=dry_run))
+    if what is Upkeep.DEDUPE:
+        found.append(dedupe(declaration, services, operator, dry_run=dry_run))
+    if as_json:
+        print_json(asdict(found[0]) if what else _of_kinds(declaration.table, found))
+        return
+    for one in found:
+        _print(one)
+
+
+def _of_kinds(table: str, found: Sequence[Compaction | Expiry | Orphans | Deduplication]) -> dict[str, object]:
+    names = (Upkeep.COMPACT, Upkeep.EXPIRE, Upkeep.ORPHANS)
+    return {"table": table, **{name.value: asdict(one) for name, one in zip(names, found, strict=True)}}
+
+
+def _print(found: Compaction | Expiry | Orphans | Deduplication) -> None:
+    match found:
+        case Compaction():
+            _print_compaction(found)
+        case Expiry():
+            _print_expiry(found)
+        case Orphans():
+            _print_orphans(found)
+        case Deduplication():
+            _print_deduplication(found)
 
 
 def _age(text: str | None, what: Upkeep | None) -> timedelta | None:
     if text is None:
         return None
-    if what not in (Upkeep.EXPIRE, Upkeep.ORPHANS):
+    if what not in (Upkeep.EXPIRE, Upkeep.ORPHANS):  # each has an age of its own
         raise UsageError(
             "--older-than goes with expire or orphans", next="lakehouse maintain TABLE expire --older-than 5d"
         )
@@ -86,6 +100,25 @@ def _age(text: str | None, what: Upkeep | None) -> timedelta | None:
         return parse_age(text)
     except ValueError as error:
         raise UsageError(f"--older-than: {error}") from None
+
+
+def _print_compaction(found: Compaction) -> None:
+    after = "" if found.data_files_after is None else f", {found.data_files_after:,} now"
+    deletes = "" if found.delete_files_after is None else f", {found.delete_files_after:,} now"
+    print_pairs(
+        {
+            "table": found.table,
+            "state": state_text(found.state, found.dry_run),
+            "bookmark": f"{found.context} version {found.bookmark_version}",
+            "snapshot": found.snapshot_id,
+            "rewritten": f"{found.rewritten:,} files of {found.partitions:,} partitions, {found.bytes:,} bytes",
+            "data files": f"{found.data_files_before:,} before{after}",
+            "delete files": f"{found.delete_files_before:,} before{deletes}",
+            "commits": found.commits,
+            "ledger": found.ledger,
+        }
+    )
+    print_hints(found.warnings, found.next)
 
 
 def _print_expiry(found: Expiry) -> None:

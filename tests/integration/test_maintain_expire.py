@@ -44,13 +44,13 @@ def stored(lake: Lake, ending: str = ".parquet") -> set[str]:
     return {file.uri for file in list_files(table_of(lake)) if file.uri.endswith(ending)}
 
 
-def before_commit(services: Services, act: Callable[[], None]) -> Services:
-    """The services, which act once before their first commit to a table is sent."""
+def before_commit(services: Services, act: Callable[[], None], *, times: int = 1) -> Services:
+    """The services, which act before their first commits to a table are sent."""
     send = services.catalog.commit_table
     done: list[bool] = []
 
     def commit(*arguments: Any) -> Any:
-        if not done:
+        if len(done) < times:
             done.append(True)
             act()
         return send(*arguments)
