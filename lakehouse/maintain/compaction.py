@@ -1,5 +1,5 @@
-"""Merges the small data files of each partition and applies position deletes. No row changes, none moves to another
-place of the landing zone's account: lineage and positions stay as they are.
+"""Merges the small data files of each partition and applies position deletes. No row changes: lineage and what the
+bookmarks know stay as they are.
 
 Partition after partition, in commits of bounded size: each is one published change of ours with the bookmark's next
 version, proved by its counts before it shows. Where others commit in between, the rest is planned again.
@@ -108,8 +108,14 @@ class _Plan:
     dangling: frozenset[str]
 
     @property
-    def files(self) -> int:
+    def due(self) -> int:
+        """Files that are to be rewritten."""
         return sum(len(group.files) for group in self.groups)
+
+    @property
+    def files(self) -> int:
+        """All live files, of both kinds."""
+        return len(self.live.data) + len(self.live.deletes)
 
 
 def compact(declaration: Declaration, services: Services, operator: Operator, *, dry_run: bool = False) -> Compaction:
@@ -125,9 +131,9 @@ def compact(declaration: Declaration, services: Services, operator: Operator, *,
     with lease_of(declaration, operator, services, step=COMPACT):
         plan = _plan(declaration, services)
         done = told = _report(declaration, plan, dry_run=False)
-        total, lost = plan.files, 0
+        total, lost = plan.due, 0
         while plan.groups:
-            services.progress(Progress(COMPACT, max(0, total - plan.files), total, told.rows))
+            services.progress(Progress(COMPACT, max(0, total - plan.due), total, told.rows))
             if _publish(declaration, plan, _first(plan.groups), operator, services):
                 done, lost = replace(done, commits=done.commits + 1), 0
             else:
@@ -179,21 +185,17 @@ def _cut(due: Sequence[TargetFile], shared: Sequence[tuple[str, Collection[str]]
     """Files in groups of a bounded size; those that share a delete file are in one, whatever its size."""
     here = {target.path: target for target in due}
     joined = frozenset(name for _, names in shared for name in names if name in here)
-    if joined:
-        whole = (path for path, names in shared if names and joined.issuperset(names))
-        yield Group(tuple(target for target in due if target.path in joined), frozenset(whole))
-    group: list[TargetFile] = []
-    size = 0
+    whole = frozenset(path for path, names in shared if names and joined.issuperset(names))
+    group = Group(tuple(target for target in due if target.path in joined), whole)
     for target in due:
         if target.path in joined:
             continue
-        if group and size + target.file.file_size_in_bytes > COMMIT_BYTES:
-            yield Group(tuple(group))
-            group, size = [], 0
-        group.append(target)
-        size += target.file.file_size_in_bytes
-    if group:
-        yield Group(tuple(group))
+        if group.files and group.bytes + target.file.file_size_in_bytes > COMMIT_BYTES:
+            yield group
+            group = Group(())
+        group = replace(group, files=(*group.files, target))
+    if group.files:
+        yield group
 
 
 def _first(groups: Sequence[Group]) -> list[Group]:
@@ -288,7 +290,7 @@ def _report(declaration: Declaration, plan: _Plan, *, dry_run: bool) -> Compacti
         snapshot_id=tag.snapshot_id if tag else None,
         rows=plan.live.rows,
         partitions=len({_partition(group.files[0].file) for group in plan.groups}),
-        rewritten=plan.files,
+        rewritten=plan.due,
         bytes=sum(group.bytes for group in plan.groups),
         data_files_before=len(plan.live.data),
         data_files_after=None if dry_run else len(plan.live.data),

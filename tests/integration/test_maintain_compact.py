@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, cast
+from uuid import uuid4
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import StringType
 
 from lakehouse import naming
 from lakehouse.errors import Conflict
-from lakehouse.iceberg import live_files
+from lakehouse.iceberg import draft_snapshot, live_files
 from lakehouse.ledger import BATCHES
 from lakehouse.maintain import Compaction, compact
 from lakehouse.model import State
@@ -171,3 +174,39 @@ def test_loads_and_other_writers_in_between_are_planned_for_again(local: Lake) -
     services = before_commit(local.services(), touch, times=9)
     error = failure(lambda: compacted(local, services))
     assert isinstance(error, Conflict) and error.exit_code == 3 and len(local.rows()) == 14
+
+
+def test_a_delete_file_of_several_data_files_goes_with_all_of_them(local: Lake) -> None:
+    """Other engines write one for a whole partition; its counts would stay wrong if it outlived its files."""
+    for name, keys in (("a", (1, 2, 3)), ("b", (4, 5, 6)), ("c", (7,))):
+        local.put(DAY_1, f"{name}.csv", csv(*map(order, keys)))
+        local.load()
+    _delete_first_rows(local, 2)
+    assert sorted(local.rows()) == [2, 3, 5, 6, 7]
+    done = compacted(local)
+    assert (done.rows, done.data_files_after, counted(local), sorted(local.rows())) == (5, 1, (1, 0), [2, 3, 5, 6, 7])
+    main = table_of(local).current_snapshot()
+    assert main is not None and main.summary is not None
+    assert (main.summary["total-records"], main.summary["total-position-deletes"]) == ("5", "0")
+
+
+def _delete_first_rows(lake: Lake, files: int) -> None:
+    """One position delete file for the first rows of the oldest data files, as another engine writes it."""
+    table = table_of(lake)
+    live = live_files(table, table.current_snapshot())
+    oldest = sorted(live.data, key=lambda entry: entry.sequence_number or 0)[:files]
+    uri = f"{table.location()}/data/foreign-deletes.parquet"
+    rows = pa.table({"file_path": sorted(e.data_file.file_path for e in oldest), "pos": [0] * files})
+    with table.io.new_output(uri).create() as stream:
+        pq.write_table(rows, cast(Any, stream))
+    file = DataFile.from_args(
+        content=DataFileContent.POSITION_DELETES,
+        file_path=uri,
+        file_format=FileFormat.PARQUET,
+        partition=oldest[0].data_file.partition,
+        record_count=files,
+        file_size_in_bytes=len(table.io.new_input(uri)),
+    )
+    file.spec_id = 0
+    draft = draft_snapshot(table, commit_uuid=uuid4(), properties={}, live=live, added=[file])
+    lake.stack.catalog().commit_table(table, draft.requirements, draft.updates)

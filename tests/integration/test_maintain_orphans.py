@@ -168,7 +168,9 @@ def test_x04_a_running_load_is_waited_for(local: Lake) -> None:
     assert isinstance(error, LeaseHeld) and error.exit_code == 3
 
 
-def test_an_expiry_that_was_killed_leaves_orphans_that_are_found(local: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_x01_an_expiry_that_was_killed_leaves_orphans_that_are_found(
+    local: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     four_upserts(local)
     killed = RuntimeError("killed")
 
