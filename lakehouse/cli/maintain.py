@@ -13,9 +13,13 @@ import typer
 from lakehouse.cli.operate import Reason, print_hints, state_text, this_operator
 from lakehouse.cli.options import AsJson, DryRun, TableName, declared, services_for
 from lakehouse.cli.output import print_json, print_pairs, print_table
+from lakehouse.declaration import Declaration
 from lakehouse.dedupe import Deduplication, dedupe
 from lakehouse.errors import UsageError
-from lakehouse.maintain import Compaction, Expiry, FoundFile, Orphans, compact, expire, remove_orphans
+from lakehouse.maintain import Compaction, Expiry, FoundFile, Orphans, Upkept, compact, expire, remove_orphans
+from lakehouse.maintain import maintain as upkeep
+from lakehouse.operator_change import Operator
+from lakehouse.services import Services
 from lakehouse.units import parse_age
 
 _SHOWN = 20
@@ -56,28 +60,42 @@ def maintain(
     age = _age(older_than, what)
     declaration = declared(table)
     services, operator = services_for(declaration), this_operator(reason)
-    found: list[Compaction | Expiry | Orphans | Deduplication] = []
-    if what in (None, Upkeep.COMPACT):
-        found.append(compact(declaration, services, operator, dry_run=dry_run))
-    if what in (None, Upkeep.EXPIRE):
-        found.append(expire(declaration, services, operator, older_than=age, dry_run=dry_run))
-    if what in (None, Upkeep.ORPHANS):
-        found.append(remove_orphans(declaration, services, operator, older_than=age, dry_run=dry_run))
-    if what is Upkeep.DEDUPE:
-        found.append(dedupe(declaration, services, operator, dry_run=dry_run))
-    if as_json:
-        print_json(asdict(found[0]) if what else _of_kinds(declaration.table, found))
+    if what is None:
+        done = upkeep(declaration, services, operator, dry_run=dry_run)
+        if as_json:
+            print_json({"table": table, **{kind.value: asdict(one) for kind, one in done.items()}})
+        else:
+            for one in done.values():
+                _print(one)
         return
-    for one in found:
-        _print(one)
+    found = _one_kind(what, declaration, services, operator, age=age, dry_run=dry_run)
+    if as_json:
+        print_json(asdict(found))
+    else:
+        _print(found)
 
 
-def _of_kinds(table: str, found: Sequence[Compaction | Expiry | Orphans | Deduplication]) -> dict[str, object]:
-    names = (Upkeep.COMPACT, Upkeep.EXPIRE, Upkeep.ORPHANS)
-    return {"table": table, **{name.value: asdict(one) for name, one in zip(names, found, strict=True)}}
+def _one_kind(
+    what: Upkeep,
+    declaration: Declaration,
+    services: Services,
+    operator: Operator,
+    *,
+    age: timedelta | None,
+    dry_run: bool,
+) -> Upkept | Deduplication:
+    match what:
+        case Upkeep.COMPACT:
+            return compact(declaration, services, operator, dry_run=dry_run)
+        case Upkeep.EXPIRE:
+            return expire(declaration, services, operator, older_than=age, dry_run=dry_run)
+        case Upkeep.ORPHANS:
+            return remove_orphans(declaration, services, operator, older_than=age, dry_run=dry_run)
+        case Upkeep.DEDUPE:
+            return dedupe(declaration, services, operator, dry_run=dry_run)
 
 
-def _print(found: Compaction | Expiry | Orphans | Deduplication) -> None:
+def _print(found: Upkept | Deduplication) -> None:
     match found:
         case Compaction():
             _print_compaction(found)

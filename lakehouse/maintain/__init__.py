@@ -5,6 +5,18 @@ Each kind publishes what it changes as every change is published; files are dele
 
 from lakehouse.maintain.compaction import Compaction, compact
 from lakehouse.maintain.expiry import Expiry, expire
+from lakehouse.maintain.kinds import Kind, Upkept, maintain
 from lakehouse.maintain.orphans import FoundFile, Orphans, remove_orphans
 
-__all__ = ["Compaction", "Expiry", "FoundFile", "Orphans", "compact", "expire", "remove_orphans"]
+__all__ = [
+    "Compaction",
+    "Expiry",
+    "FoundFile",
+    "Kind",
+    "Orphans",
+    "Upkept",
+    "compact",
+    "expire",
+    "maintain",
+    "remove_orphans",
+]

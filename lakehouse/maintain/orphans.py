@@ -76,13 +76,9 @@ class Orphans:
     removed: tuple[FoundFile, ...] = ()
     kept: tuple[FoundFile, ...] = ()
     warnings: tuple[str, ...] = ()
+    bytes: int = 0
     ledger: str = "ok"
     next: str = ""
-
-    @property
-    def bytes(self) -> int:
-        """Of the files that go."""
-        return sum(file.bytes for file in self.removed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,5 +311,6 @@ def _report(
         fence=fence,
         removed=removed,
         kept=kept,
+        bytes=sum(file.bytes for file in removed),
         next=f"lakehouse maintain {declaration.table} orphans" if dry_run and removed else "",
     )
