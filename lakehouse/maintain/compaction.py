@@ -190,7 +190,8 @@ def _cut(due: Sequence[TargetFile], shared: Sequence[tuple[str, Collection[str]]
     for target in due:
         if target.path in joined:
             continue
-        if group.files and group.bytes + target.file.file_size_in_bytes > COMMIT_BYTES:
+        full = len(group.files) >= COMMIT_FILES or group.bytes + target.file.file_size_in_bytes > COMMIT_BYTES
+        if group.files and full:
             yield group
             group = Group(())
         group = replace(group, files=(*group.files, target))

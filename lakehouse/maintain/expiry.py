@@ -191,6 +191,7 @@ def _move(declaration: Declaration, lagging: Iterable[str], operator: Operator, 
         position = find_position(one, services)
         if publish_empty(one, position, operator, services, kind=EXPIRE) is None:
             return False
+        stand_now(one, services)  # its ledger, too
     return True
 
 
