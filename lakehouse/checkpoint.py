@@ -55,6 +55,8 @@ _INDEX_FIELDS: list[tuple[str, pa.DataType]] = [
     ("last_date", pa.date32()),
 ]
 _INDEX_SCHEMA = pa.schema(_INDEX_FIELDS)
+GLANCED = ("uri", *Glance._fields)
+"""The columns of a part that `glances` needs."""
 _DECISIONS = {decision.value: decision for decision in Decision}
 _WHOLE_FILE_FORMATS = (1, 2)
 

@@ -110,6 +110,7 @@ def load_command(declaration: Declaration, request: LoadRequest) -> str:
     """The command that asks for the same load."""
     window, mode = request.window, request.mode
     options = {
+        "--source": declaration.context if len(declaration.contexts) > 1 else None,
         "--from": window.first,
         "--to": window.last,
         "--mode": None if mode is Mode.INCREMENTAL else mode.value,
@@ -124,13 +125,13 @@ def plan_load(declaration: Declaration, request: LoadRequest, services: Services
     """The plan of one source that `ingest` would execute now. Writes nothing."""
     _check(declaration, request)
     now = services.now()
-    with ThreadPoolExecutor(1, thread_name_prefix="position") as beside:
+    with uncollected(), ThreadPoolExecutor(1, thread_name_prefix="position") as beside:
         found = beside.submit(find_position, declaration, services)
         listing = _discover(_landing(declaration, services), declaration, request)
         position = found.result()
-    versions = _versions(declaration, request, position, services)
-    question = None if request.accept_new else open_question(declaration, position, services)
-    plan = _plan(declaration, request, position, listing, now=now, since=None, versions=versions, question=question)
+        versions = _versions(declaration, request, position, services)
+        question = None if request.accept_new else open_question(declaration, position, services)
+        plan = _plan(declaration, request, position, listing, now=now, since=None, versions=versions, question=question)
     return replace(plan, warnings=(*plan.warnings, *position.fit.told()))
 
 

@@ -116,8 +116,8 @@ def _hidden(rest: str) -> str | None:
 
 def _locate(uri: str, *, source: Source) -> tuple[date | None, str]:
     """The landing date and the rest of the key, which follows the folders that name the date."""
-    relative = uri.removeprefix(source.uri)
-    return source.landing.locate(relative) if source.landing else (None, relative)
+    relative, landing = uri.removeprefix(source.uri), source.landing
+    return landing.locate(relative) if landing else (None, relative)
 
 
 def _matches(day: date | None, rest: str, *, source: Source) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from pyiceberg.table.snapshots import Snapshot
@@ -55,7 +56,7 @@ def rewind_to_table(
 def _attached(declaration: Declaration, target: Target, services: Services) -> tuple[Position, Move]:
     """What is known now, with the chain of what the table has, and the move to that."""
     line = [] if target.table is None else [*ancestry(target.table, target.main)]
-    found = _newest_of(target.context, line)
+    found = _newest_of(target, line)
     if found is None and target.main is not None and target.rows != 0 and not any(map(is_ours, line)):
         raise UsageError(
             f"table {declaration.table} has rows, and no batch of ours is behind main: they are not accounted for",
@@ -69,12 +70,28 @@ def _attached(declaration: Declaration, target: Target, services: Services) -> t
     return Position(target, known), Move(REATTACH, stood_as(known, then), to_version=then.version)
 
 
-def _newest_of(context: str, line: Iterable[Snapshot]) -> Reference | None:
+def _newest_of(target: Target, line: Iterable[Snapshot]) -> Reference | None:
+    """The newest manifest of the context's bookmark that was published in this line."""
+    names = _names(target)
     for snapshot in line:
         keys = summary(snapshot)
-        if keys.get(naming.CONTEXT) == context and naming.MANIFEST in keys:
+        until = names.get(keys.get(naming.CONTEXT, ""))
+        if until is not None and (snapshot.sequence_number or 0) < until and naming.MANIFEST in keys:
             return Reference(keys[naming.MANIFEST], keys[naming.MANIFEST_SHA256])
     return None
+
+
+def _names(target: Target) -> dict[str, float]:
+    """The names that the context's bookmark has had, as the snapshots of the table tell, each with the sequence number
+    from which on it was not called so: after that another bookmark may have the name."""
+    snapshots = target.table.metadata.snapshots if target.table is not None else []
+    names, name = {target.context: inf}, target.context
+    for snapshot in sorted(snapshots, key=lambda one: one.sequence_number or 0, reverse=True):
+        keys = summary(snapshot)
+        if keys.get(naming.CONTEXT) == name and (former := keys.get(naming.RENAMED_FROM)) and former not in names:
+            names[former] = snapshot.sequence_number or 0
+            name = former
+    return names
 
 
 def _last_version(target: Target, services: Services) -> int:
@@ -82,7 +99,8 @@ def _last_version(target: Target, services: Services) -> int:
     if target.table is None:
         return 0
     keys = [summary(snapshot) for snapshot in target.table.metadata.snapshots]
-    numbers = [int(k.get(naming.BOOKMARK_VERSION, "0")) for k in keys if k.get(naming.CONTEXT) == target.context]
+    names = _names(target)
+    numbers = [int(k.get(naming.BOOKMARK_VERSION, "0")) for k in keys if k.get(naming.CONTEXT) in names]
     in_ledger = newest_in_ledger(
         services.catalog,
         services.settings.ops_namespace,

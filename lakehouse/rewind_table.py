@@ -6,7 +6,7 @@ of the files is gone. What went and what came back is told by the manifests sinc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -67,7 +67,7 @@ def rewind_with_table(
 def _restored(declaration: Declaration, position: Position, head: Reference, undone: Sequence[Manifest]) -> Restored:
     table = position.target.table
     assert table is not None
-    snapshot = _snapshot_of(declaration, table, head)
+    snapshot = _snapshot_of(declaration, table, head, undone)
     with translated(f"table={declaration.table}"):
         now = live_files(table, position.target.main)
         _refuse_missing(declaration, snapshot, [*_lists(table, snapshot)], table.io)
@@ -85,7 +85,7 @@ def _restored(declaration: Declaration, position: Position, head: Reference, und
     return Restored(files, RowCounts(inserted=came, deleted=went, replaced=went), dates, (equation,))
 
 
-def _snapshot_of(declaration: Declaration, table: Table, head: Reference) -> Snapshot:
+def _snapshot_of(declaration: Declaration, table: Table, head: Reference, undone: Sequence[Manifest]) -> Snapshot:
     """The snapshot that published a manifest. Raises DataError if it has expired, UsageError if others came after."""
     line = [*ancestry(table, table.metadata.current_snapshot())]
     since = [*takewhile(lambda snapshot: summary(snapshot).get(naming.MANIFEST) != head.uri, line)]
@@ -94,7 +94,8 @@ def _snapshot_of(declaration: Declaration, table: Table, head: Reference) -> Sna
             f"table {declaration.table}: the batch's snapshot has expired, so its rows cannot come back: {head.uri}",
             next=f"lakehouse bookmark rewind {declaration.table} --to-batch BATCH --reason TEXT   # leaves the rows",
         )
-    others = [text for snapshot in since if (text := _of_others(snapshot, declaration))]
+    attempts = {manifest.attempt_id for manifest in undone}
+    others = [text for snapshot in since if (text := _of_others(snapshot, attempts))]
     if others:
         more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
         raise UsageError(
@@ -105,13 +106,16 @@ def _snapshot_of(declaration: Declaration, table: Table, head: Reference) -> Sna
     return line[len(since)]
 
 
-def _of_others(snapshot: Snapshot, declaration: Declaration) -> str:
-    context = summary(snapshot).get(naming.CONTEXT, declaration.context)
+def _of_others(snapshot: Snapshot, attempts: Collection[str]) -> str:
+    """Who published it, if it was neither one of these attempts nor upkeep; the bookmark may have had another name."""
+    keys = summary(snapshot)
     if not is_ours(snapshot):
         return f"snapshot {snapshot.snapshot_id} of another writer"
-    if summary(snapshot).get(naming.MAINTAIN) in UPKEEP:
+    if keys.get(naming.MAINTAIN) in UPKEEP:
         return ""
-    return f"snapshot {snapshot.snapshot_id} of bookmark {context}" if context != declaration.context else ""
+    if naming.CONTEXT in keys and keys.get(naming.ATTEMPT_ID) not in attempts:
+        return f"snapshot {snapshot.snapshot_id} of bookmark {keys[naming.CONTEXT]}"
+    return ""
 
 
 def _lists(table: Table, snapshot: Snapshot) -> Sequence[str]:

@@ -17,7 +17,16 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.checkpoint import Part, decode_part, describe_part, encode_part, glances, part_table, seen_objects
+from lakehouse.checkpoint import (
+    GLANCED,
+    Part,
+    decode_part,
+    describe_part,
+    encode_part,
+    glances,
+    part_table,
+    seen_objects,
+)
 from lakehouse.errors import DataError
 from lakehouse.model import Changes, Decision, Glance, Reference, SeenObject, SeenStore, Tallies, Tally
 
@@ -58,12 +67,12 @@ class StoredParts:
 
     def glances(self, uris: Collection[str]) -> dict[str, Glance]:
         found: dict[str, Glance] = {}
-        for rows in self._found(uris):
+        for rows in self._found(uris, columns=GLANCED):
             found.update(glances(rows))
         return found
 
-    def _found(self, uris: Collection[str]) -> Iterator[pa.Table]:
-        """The rows of those of these uris that are there, by part."""
+    def _found(self, uris: Collection[str], *, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """The rows of those of these uris that are there, by part; `columns`: these alone."""
         ordered = sorted(uris)
         if not ordered:
             return
@@ -77,7 +86,7 @@ class StoredParts:
                 asked[number] = here
         touched = [self.parts[number] for number in asked]
         for here, table in zip(asked.values(), self._tables(touched, keep=True), strict=True):
-            yield _rows(table, here)
+            yield _rows(table.select(columns) if columns else table, here)
 
     def stream(self) -> Iterator[SeenObject]:
         for table in self._tables(self.parts):

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from tests.catalogs import CatalogStack
-    from tests.lake import Lake, SaidBy
+    from tests.lake import SaidBy
     from tests.racer import Racer
     from tests.services.faulty_http import FaultyHttp
 
@@ -148,17 +148,9 @@ def place(stack: RunningStack, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 
 @pytest.fixture
-def said_by(capsys: pytest.CaptureFixture[str]) -> SaidBy:
+def said_by() -> SaidBy:
     """The command line in this process: exit code and JSON of standard output."""
-    from lakehouse.cli.app import main
-    from tests.lake import changed_environment, parse_json
-
-    def run(lake: Lake, *arguments: str) -> tuple[int, Any]:
-        with changed_environment(lake.env), pytest.raises(SystemExit) as ended:
-            main([*arguments])
-        return int(ended.value.code or 0), parse_json(capsys.readouterr().out)
-
-    return run
+    return lambda lake, *arguments: lake.said(*arguments)[:2]
 
 
 @pytest.fixture(scope="session")

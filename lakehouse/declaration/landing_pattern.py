@@ -50,7 +50,7 @@ class LandingPattern:
     def locate(self, relative_key: str) -> tuple[date | None, str]:
         """The landing date, None if there is none, and the rest of the key that the `files` glob is about."""
         day, end = _dated_folders(self.folders, relative_key[: relative_key.rfind("/") + 1])
-        if day:
+        if day is not None:
             return day, relative_key[end:]
         if self.in_name is None:
             return None, relative_key

@@ -48,7 +48,8 @@ MIN_KEPT = "history.expire.min-snapshots-to-keep"
 """Iceberg's own table properties, with its own defaults."""
 DEFAULT_AGE = timedelta(days=5)
 DEFAULT_KEPT = 1
-_CENTURY_MS = 100 * 365 * 86_400_000
+_MILLISECOND = timedelta(milliseconds=1)
+_CENTURY = timedelta(days=36_500)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +82,24 @@ class Expiry:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Which snapshots stay: those younger than `since`, and as many of a branch as `kept`."""
+    """Which snapshots of a branch stay at `now`: those that are younger than `age`, and `kept` of them at least."""
 
-    since: datetime
+    now: datetime
+    age: timedelta
     kept: int
+
+    @property
+    def since_ms(self) -> int:
+        """When the oldest that is young enough was made, in milliseconds."""
+        return int((self.now - min(self.age, _CENTURY)).timestamp() * 1000)
+
+    def of(self, ref: SnapshotRef | None) -> Retention:
+        """What counts for a branch: its own word comes before the table's."""
+        if ref is None:
+            return self
+        own = ref.max_snapshot_age_ms
+        age = self.age if own is None else timedelta(milliseconds=min(own, _CENTURY // _MILLISECOND))
+        return replace(self, age=age, kept=max(1, ref.min_snapshots_to_keep or self.kept))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +170,9 @@ def refuse_kept_files(table: Table) -> None:
 def retention_of(table: Table, *, now: datetime, older_than: timedelta | None) -> Retention:
     """What stays of the history of a table. Raises ConfigurationError for a property that is no whole number."""
     properties = table.properties
-    declared = _number(properties, MAX_AGE, default=DEFAULT_AGE // timedelta(milliseconds=1))
-    age = timedelta(milliseconds=min(declared, _CENTURY_MS)) if older_than is None else older_than
-    since = now - min(age, timedelta(milliseconds=_CENTURY_MS))
-    return Retention(since, max(1, _number(properties, MIN_KEPT, default=DEFAULT_KEPT)))
+    declared = _number(properties, MAX_AGE, default=DEFAULT_AGE // _MILLISECOND)
+    age = timedelta(milliseconds=min(declared, _CENTURY // _MILLISECOND)) if older_than is None else older_than
+    return Retention(now, age, max(1, _number(properties, MIN_KEPT, default=DEFAULT_KEPT)))
 
 
 def _number(properties: Mapping[str, str], name: str, *, default: int) -> int:
@@ -172,15 +186,14 @@ def _number(properties: Mapping[str, str], name: str, *, default: int) -> int:
 
 def retained(line: Sequence[Snapshot], retention: Retention) -> list[Snapshot]:
     """What stays of a branch, newest first: an unbroken piece, so that its end is where the history ends."""
-    since = int(retention.since.timestamp() * 1000)
-    young = sum(1 for _ in takewhile(lambda snapshot: snapshot.timestamp_ms >= since, line))
+    young = sum(1 for _ in takewhile(lambda snapshot: snapshot.timestamp_ms >= retention.since_ms, line))
     return list(line[: max(young, retention.kept)])
 
 
 def _lagging(position: Position, table: Table, retention: Retention) -> tuple[str, ...]:
     """The bookmarks whose tags stand on snapshots that would go."""
     line = [*ancestry(table, position.target.main)]
-    stays = {snapshot.snapshot_id for snapshot in retained(line, retention)}
+    stays = {snapshot.snapshot_id for snapshot in retained(line, retention.of(table.metadata.refs.get(MAIN_BRANCH)))}
     return tuple(sorted(c for c, s in position.target.bookmarks.items() if s.snapshot_id not in stays))
 
 
@@ -227,7 +240,7 @@ def _choose(
     """`but` are bookmarks that would be moved first, so that they hold nothing back."""
     metadata, target = table.metadata, position.target
     line = [*ancestry(table, target.main)]
-    stays = {snapshot.snapshot_id for snapshot in retained(line, retention)}
+    stays = {snapshot.snapshot_id for snapshot in retained(line, retention.of(metadata.refs.get(MAIN_BRANCH)))}
     numbers = {snapshot.snapshot_id: number for number, snapshot in enumerate(line)}
     oldest = [numbers.get(s.snapshot_id, -1) for c, s in target.bookmarks.items() if c not in but]
     waiting = _waiting(position, line, stays, services)
@@ -238,7 +251,7 @@ def _choose(
         if naming.tagged_context(name) not in but:
             stays |= _held_by(table, name, ref, retention)
     behind = {s.snapshot_id for ref in metadata.refs.values() for s in _line_of(table, ref)}
-    since = int(retention.since.timestamp() * 1000)
+    since = retention.since_ms
     loose = {s.snapshot_id for s in metadata.snapshots if s.snapshot_id not in behind and s.timestamp_ms >= since}
     gone = [s for s in metadata.snapshots if s.snapshot_id not in stays | loose]
     kept = [s for s in metadata.snapshots if s.snapshot_id in stays | loose]
@@ -257,8 +270,7 @@ def _held_by(table: Table, name: str, ref: SnapshotRef, retention: Retention) ->
         return {ref.snapshot_id}
     if name == MAIN_BRANCH:
         return set()
-    own = replace(retention, kept=max(1, ref.min_snapshots_to_keep or retention.kept))
-    return {snapshot.snapshot_id for snapshot in retained(_line_of(table, ref), own)}
+    return {snapshot.snapshot_id for snapshot in retained(_line_of(table, ref), retention.of(ref))}
 
 
 def _waiting(position: Position, line: Sequence[Snapshot], stays: set[int], services: Services) -> tuple[int, ...]:

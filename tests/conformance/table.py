@@ -9,11 +9,13 @@ POSITION = "tests/conformance/test_position.py"
 ERRORS = "tests/conformance/test_errors.py"
 RUNS = "tests/conformance/test_runs.py"
 MODES = "tests/integration/test_modes.py"
+SOURCES = "tests/integration/test_many_sources.py"
+RENAME = "tests/integration/test_rename.py"
+CHANGE = "tests/integration/test_bookmark_change.py"
+REWIND = "tests/integration/test_rewind_table.py"
 
 NUMBERS = (*range(1, 11), 12, 13, 14, *range(16, 27), *range(28, 39))
 """Of the rules; 11, 15 and 27 are none."""
-OPEN = (8, 9, 33, 34, 35)
-"""Rules without a row yet: a row takes its number out of here."""
 DATABASE = "waits for the database source"
 
 
@@ -78,6 +80,26 @@ RULES = (
         "both only together, and only with pause",
         "the same; one alone, another mode or an empty range is a named error",
         _in(MODES, "test_g07_a_range_has_two_ends_and_leaves_the_bookmark"),
+    ),
+    Rule(
+        8,
+        "state per job, with one element for each `transformation_ctx`; a source without one is not tracked",
+        "a bookmark for each source of a table, with a version, a chain and a tag of its own; none is untracked",
+        _in(
+            SOURCES,
+            "test_g08_each_source_has_a_position_of_its_own",
+            "test_g08_one_failing_source_holds_back_none_of_the_others",
+        ),
+    ),
+    Rule(
+        9,
+        "a renamed context starts from nothing and reads all history again",
+        "a renamed or re-pointed source is refused with what would be re-read; `bookmark rename`, or `--accept-new`",
+        _in(
+            RENAME,
+            "test_g09_d19_a_renamed_source_is_refused_until_the_bookmark_is_renamed",
+            "test_g09_a_repointed_source_is_refused_until_it_is_accepted",
+        ),
     ),
     Rule(
         10,
@@ -186,6 +208,28 @@ RULES = (
         "what failed before the commit is read again: at least once",
         "it is read again, and its effect is there once",
         _in(POSITION, "test_g32_d18_what_failed_before_its_commit_is_read_again_and_counts_once"),
+    ),
+    Rule(
+        33,
+        "`reset-job-bookmark` clears every context of the job",
+        "`bookmark reset` clears one source or `--all`, says how many objects are re-read, and leaves the table alone",
+        _in(CHANGE, "test_g33_a_reset_reads_everything_again_and_changes_no_row"),
+    ),
+    Rule(
+        34,
+        "a rewind goes back to the end of a run",
+        "`bookmark rewind --to-batch`: what was seen after a batch or version, and nothing since",
+        _in(CHANGE, "test_g34_a_rewind_sees_what_was_seen_after_a_batch"),
+    ),
+    Rule(
+        35,
+        "the target is not cleaned: reading again doubles an append target",
+        "reading again doubles nothing, and `--with-table` takes rows and bookmark back in one commit",
+        _in(
+            REWIND,
+            "test_g35_an_append_table_goes_back_without_doubling",
+            "test_g35_rows_and_bookmark_go_back_in_one_commit",
+        ),
     ),
     Rule(
         36,

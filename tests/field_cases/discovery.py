@@ -114,6 +114,25 @@ DISCOVERY = (
         f"{_POSITION}::test_g32_d18_what_failed_before_its_commit_is_read_again_and_counts_once",
     ),
     _case(
+        "D19",
+        "The state hangs on a name: renamed, the source starts from nothing without a word.",
+        "Refused with the number of objects that would be re-read; the bookmark can be renamed.",
+        "tests/integration/test_rename.py::test_g09_d19_a_renamed_source_is_refused_until_the_bookmark_is_renamed",
+    ),
+    _case(
+        "D20",
+        "A reset goes back with the source alone: an append target doubles.",
+        "The table is as it was, in every write mode.",
+        "tests/integration/test_bookmark_change.py::test_g33_a_reset_reads_everything_again_and_changes_no_row",
+    ),
+    _case(
+        "D21",
+        "A reset is ignored, for the end that was read comes out as before.",
+        "Everything is read and merged again, and the run says so.",
+        "tests/integration/test_bookmark_change.py::test_g33_a_reset_reads_everything_again_and_changes_no_row",
+        "tests/unit/test_plan.py::test_d21_after_a_reset_everything_is_planned_and_says_that_it_was_read",
+    ),
+    _case(
         "D23",
         "Two runs share a bookmark, and one overwrites the state of the other.",
         "The second waits before it reads; without that, its commit would be refused.",

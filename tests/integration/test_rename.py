@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import AssertTableUUID, SetSnapshotRefUpdate
 
 from lakehouse import naming
 from lakehouse.bookmark_history import changes, differences
@@ -17,6 +19,8 @@ from lakehouse.model import Receipt, State
 from lakehouse.object_history import explain_object
 from lakehouse.operator_change import Operator, lease_of
 from lakehouse.position import find_position
+from lakehouse.reattach import rewind_to_table
+from lakehouse.rewind_table import rewind_with_table
 from tests.lake import DAY_1, DAY_2, Lake, csv, order
 
 ANNA = Operator("anna@host", "the feed has a new name", "test")
@@ -198,3 +202,24 @@ def test_g09_a_table_that_is_loaded_under_another_name_is_not_adopted(lake: Lake
     declare(lake, "bookmark: v2")
     code, _, errors = lake.cli("adopt", lake.table)
     assert code == 2 and "is loaded under bookmark orders already" in errors
+
+
+def test_g35_a_renamed_bookmark_goes_back_behind_its_renaming(lake: Lake) -> None:
+    early = lake.stack.catalog().load_table(lake.table).metadata.snapshots[0].snapshot_id
+    rename_bookmark(lake.declaration, "orders", "orders_v2", ANNA, lake.services())
+    declare(lake, "bookmark: orders_v2")
+    lake.put(DAY_2, "4.csv", csv(order(4)))
+    lake.load()
+
+    back = rewind_with_table(lake.declaration, "2", ANNA, lake.services())
+    assert (back.state, back.bookmark_version, sorted(lake.rows())) == (State.COMMITTED, 6, [1, 2])
+    assert lake.differences() == []
+
+    catalog = lake.stack.catalog()
+    table = catalog.load_table(lake.table)
+    rolled = SetSnapshotRefUpdate(ref_name="main", type=SnapshotRefType.BRANCH, snapshot_id=early)
+    catalog.commit_table(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), (rolled,))
+    mended = rewind_to_table(lake.declaration, ANNA, lake.services())
+    assert (mended.to_version, mended.bookmark_version, mended.to_read.count) == (1, 7, 3)
+    assert lake.load().rows.inserted == 3
+    assert (sorted(lake.rows()), lake.differences()) == ([1, 2, 3, 4], [])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -17,10 +16,9 @@ import pytest
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import AssertTableUUID, SetSnapshotRefUpdate
 
-from lakehouse.cli.app import main
 from lakehouse.model import Decision
 from lakehouse.position import find_position
-from tests.lake import DAY_1, DAY_2, DAY_3, Lake, changed_environment, csv
+from tests.lake import DAY_1, DAY_2, DAY_3, Lake, csv
 from tests.operator_model import File, LakeModel, Row
 
 DAYS = {str(day): day for day in (DAY_1, DAY_2, DAY_3)}
@@ -38,7 +36,6 @@ class Life:
     """One table, its model, and what was done to both, for the message of a failure."""
 
     lake: Lake
-    capsys: pytest.CaptureFixture[str]
     chance: random.Random
     model: LakeModel = field(default_factory=LakeModel)
     done: list[str] = field(default_factory=list)
@@ -199,11 +196,9 @@ class Life:
     def cli(self, *arguments: str) -> Said:
         """The command line in this process: exit code and JSON."""
         self.done.append(" ".join(arguments))
-        with changed_environment(self.lake.env), pytest.raises(SystemExit) as ended:
-            main([*arguments, "--json"])
-        said = self.capsys.readouterr()
-        assert "Traceback" not in said.err, said.err
-        return int(ended.value.code or 0), json.loads(said.out) if said.out else said.err
+        code, found, errors = self.lake.said(*arguments, "--json")
+        assert "Traceback" not in errors, (errors, self.done)
+        return code, found
 
     def _published(self, found: Any, code: int, published: bool) -> None:
         assert code == 0, (found, self.done)
@@ -227,9 +222,9 @@ class Life:
         return uri.partition("input_date=")[2]
 
 
-def live(stack: Any, folder: Path, capsys: pytest.CaptureFixture[str], seed: int, steps: int) -> Life:
+def live(stack: Any, folder: Path, seed: int, steps: int) -> Life:
     folder.mkdir()
-    life = Life(Lake(stack, folder), capsys, random.Random(seed))
+    life = Life(Lake(stack, folder), random.Random(seed))
     for _ in range(steps):
         life.step()
     life.finish()
@@ -237,8 +232,8 @@ def live(stack: Any, folder: Path, capsys: pytest.CaptureFixture[str], seed: int
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_operator_sequences(stack: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int) -> None:
-    live(stack, tmp_path / "life", capsys, seed, STEPS)
+def test_operator_sequences(stack: Any, tmp_path: Path, seed: int) -> None:
+    live(stack, tmp_path / "life", seed, STEPS)
 
 
 @pytest.mark.chaos
@@ -248,7 +243,7 @@ def test_two_hundred_operator_sequences(stack: Any, tmp_path: Path, capsys: pyte
         print(f"\noperator sequences: seeds {seed} to {seed + 199}, {STEPS} steps each")
     for number in range(200):
         try:
-            live(stack, tmp_path / str(number), capsys, seed + number, STEPS)
+            live(stack, tmp_path / str(number), seed + number, STEPS)
         except BaseException:
             with capsys.disabled():
                 print(f"operator sequences: failed with seed {seed + number}")
