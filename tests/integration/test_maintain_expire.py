@@ -190,3 +190,19 @@ def test_a_commit_that_was_prepared_before_an_expiry_loses(local: Lake) -> None:
 def break_lease(lake: Lake) -> None:
     """Nobody knows any more who holds it."""
     lake.services().state.delete(naming.lease("local", lake.table))
+
+
+def test_without_a_kind_all_three_are_done_in_order(local: Lake) -> None:
+    for number in range(3):
+        local.put(DAY_1, f"{number}.csv", csv(order(number)))
+        local.load()
+    code, _, errors = local.said("maintain", local.table, "--older-than", "5d")
+    assert code == 2 and "goes with expire or orphans" in errors
+    with table_of(local).transaction() as change:
+        change.set_properties({"history.expire.max-snapshot-age-ms": "0"})
+    code, done, errors = local.said("maintain", local.table, "--json")
+    assert (code, list(done)) == (0, ["table", "compact", "expire", "orphans"]), errors
+    assert (done["compact"]["commits"], len(done["expire"]["files"]), done["orphans"]["removed"]) == (1, 3, [])
+    assert (len(stored(local)), set(local.amounts()), local.differences(reread=True)) == (1, {0, 1, 2}, [])
+    code, text, _ = local.said("maintain", local.table, "--dry-run")
+    assert (code, text) == (0, None)
