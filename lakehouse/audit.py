@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from lakehouse import naming
 from lakehouse.acceptance import open_question
 from lakehouse.attempt import AttemptRecord, read_records
+from lakehouse.bookmark import UPKEEP
 from lakehouse.errors import Detached, LakehouseError
 from lakehouse.gate import after_refusal
 from lakehouse.lease import read_lease
@@ -163,9 +164,15 @@ def _state(declaration: Declaration, position: Position, services: Services) -> 
 
 def open_attempts(declaration: Declaration, position: Position, services: Services) -> Iterator[AttemptRecord]:
     """Attempts on the bookmark as it stands that ended unpublished, newest first: the next batch makes them history."""
+    since = _decided_version(position, services)
     for record in attempt_records(declaration, position.target, services):
-        if record.bookmark_version == position.bookmark.version:
+        if record.bookmark_version >= since:
             yield record
+
+
+def _decided_version(position: Position, services: Services) -> int:
+    """The newest version that a batch or an operator made: upkeep answers no attempt."""
+    return next((m.bookmark_version for m in _manifests(position, services) if m.kind not in UPKEEP), 0)
 
 
 def attempt_records(declaration: Declaration, target: Target, services: Services) -> list[AttemptRecord]:
@@ -181,11 +188,10 @@ def rejected_rows(declaration: Declaration, services: Services, *, batch_id: str
     """Rejects that stand, newest batch first: of the latest version of each object, as it was read last, and of the
     attempts that are open. With `batch_id` those of one batch, whatever was read since."""
     position = find_position(declaration, services)
+    since = _decided_version(position, services)
     open_records: dict[str, AttemptRecord] = {}
     for record in attempt_records(declaration, position.target, services):
-        wanted = record.batch_id == batch_id or (
-            batch_id is None and record.bookmark_version == position.bookmark.version
-        )
+        wanted = record.batch_id == batch_id or (batch_id is None and record.bookmark_version >= since)
         if wanted and record.rejects is not None:
             open_records.setdefault(record.batch_id, record)
     rows: list[RejectedRow] = []

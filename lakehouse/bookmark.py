@@ -42,6 +42,9 @@ DEDUPE = "dedupe"
 """A repair; also what `lakehouse.maintain` says in its snapshot's summary."""
 RESET, REWIND, SET = "bookmark-reset", "bookmark-rewind", "bookmark-set"
 REWIND_TABLE, REATTACH, IMPORT = "bookmark-rewind-with-table", "bookmark-rewind-to-table", "bookmark-import-glue"
+COMPACT, EXPIRE, FENCE = "compact", "expire", "fence"
+UPKEEP = frozenset({COMPACT, EXPIRE, FENCE})
+"""Upkeep of the table: no row and nothing of the position changes. Their snapshots say so as `lakehouse.maintain`."""
 MOVES = frozenset({RESET, REWIND, SET, REWIND_TABLE, REATTACH, IMPORT})
 """An operator's changes of the position. The manifest of each has a checkpoint, which says what is known after it: no
 fold goes across it. One that attaches a bookmark again may follow an older version than the one before its own."""

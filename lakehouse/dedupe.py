@@ -141,7 +141,7 @@ def remove_surplus(
     """
     create_tables(con)
     find_surplus(con, declaration, table, live, census)
-    _stage_nothing(con, declaration)
+    stage_nothing(con, declaration)
     rule = merge_rule(table.properties, format_version=table.metadata.format_version)
     by_date = con.execute("select old_date, count(*) from gone group by 1").fetchall()
     removed = sum(int(count) for _, count in by_date)
@@ -182,7 +182,7 @@ def _table(position: Position) -> Table:
     return position.target.table
 
 
-def _stage_nothing(con: duckdb.DuckDBPyConnection, declaration: Declaration) -> None:
+def stage_nothing(con: duckdb.DuckDBPyConnection, declaration: Declaration) -> None:
     """A batch without rows: the writer of files adds the winners of `staged`, and there are none."""
     create_staging(con, declaration)
     if declaration.delete_when:

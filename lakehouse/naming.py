@@ -188,3 +188,11 @@ def sensor(namespace: str, table: str) -> str:
 
 def schedule(namespace: str, table: str) -> str:
     return f"{dagster_name(namespace, table)}_daily"
+
+
+def upkeep_job(namespace: str, table: str) -> str:
+    return f"{dagster_name(namespace, table)}_maintain"
+
+
+def upkeep_schedule(namespace: str, table: str) -> str:
+    return f"{dagster_name(namespace, table)}_maintenance"

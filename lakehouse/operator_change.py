@@ -75,7 +75,7 @@ class Decided:
     snapshot of another writer that it accepts; `live` are the files of the snapshot that `main` was then; `renamed` is
     the bookmark that goes on under the declaration's context. `moved` is how a change of the position leaves the
     bookmark, but for version, head and chain; `restored` are the files of an earlier snapshot that the table is to hold
-    again, and no others.
+    again, and no others. `expired` are snapshots that leave the table's history.
     """
 
     kind: str
@@ -98,6 +98,7 @@ class Decided:
     restored: LiveFiles | None = None
     accepted: tuple[Acceptance, ...] = ()
     foreign: int | None = None
+    expired: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,7 @@ def publish_decided(
         maintain=decided.maintain,
         renamed=decided.renamed,
         restored=decided.restored,
+        expired=decided.expired,
     )
 
     return publish(

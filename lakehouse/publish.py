@@ -15,7 +15,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
-from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.update import (
     AssertCurrentSchemaId,
     AssertDefaultSpecId,
@@ -23,6 +23,7 @@ from pyiceberg.table.update import (
     AssertRefSnapshotId,
     AssertTableUUID,
     RemoveSnapshotRefUpdate,
+    RemoveSnapshotsUpdate,
     SetSnapshotRefUpdate,
     TableRequirement,
     TableUpdate,
@@ -55,7 +56,8 @@ class Renamed:
 class Change:
     """What one batch changes: data and delete files to add, paths of either to drop, the table's schema, and the
     bookmark that stands for it. `renamed` is a bookmark whose tag goes with the same commit; `restored` are the files
-    of an earlier snapshot, which are all that it leaves."""
+    of an earlier snapshot, which are all that it leaves. `expired` are snapshots that leave the table's history with
+    this commit, and no ref may have moved to one of them."""
 
     attempt_id: str
     batch_id: str
@@ -69,6 +71,7 @@ class Change:
     """What upkeep this is, for the summary; empty for a load."""
     renamed: Renamed | None = None
     restored: LiveFiles | None = None
+    expired: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,8 @@ def _updates(target: Target, change: Change, draft: SnapshotDraft) -> tuple[Tabl
     schema = change.schema.updates if change.schema else ()
     old = change.renamed
     gone = (RemoveSnapshotRefUpdate(ref_name=naming.tag(old.context)),) if old else ()
-    return (*schema, *draft.updates, _move_tag(target, draft), *gone)
+    expired = (RemoveSnapshotsUpdate(snapshot_ids=list(change.expired)),) if change.expired else ()
+    return (*schema, *draft.updates, _move_tag(target, draft), *gone, *expired)
 
 
 def _requirements(
@@ -189,6 +193,10 @@ def _requirements(
         asserted.append(AssertRefSnapshotId(ref=naming.tag(target.context), snapshot_id=tag))
     if (old := change.renamed) is not None:
         asserted.append(AssertRefSnapshotId(ref=naming.tag(old.context), snapshot_id=old.snapshot_id))
+    if change.expired:
+        ours = (MAIN_BRANCH, naming.tag(target.context))
+        others = {name: ref for name, ref in metadata.refs.items() if name not in ours}
+        asserted += [AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id) for name, ref in others.items()]
     return tuple(asserted)
 
 

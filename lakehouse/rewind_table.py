@@ -16,7 +16,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from lakehouse import naming
-from lakehouse.bookmark import REWIND_TABLE
+from lakehouse.bookmark import REWIND_TABLE, UPKEEP
 from lakehouse.bookmark_history import named_version
 from lakehouse.bookmark_move import stood_as
 from lakehouse.catalog import translated
@@ -115,6 +115,8 @@ def _of_others(snapshot: Snapshot, attempts: Collection[str]) -> str:
     keys = summary(snapshot)
     if not is_ours(snapshot):
         return f"snapshot {snapshot.snapshot_id} of another writer"
+    if keys.get(naming.MAINTAIN) in UPKEEP:
+        return ""
     if naming.CONTEXT in keys and keys.get(naming.ATTEMPT_ID) not in attempts:
         return f"snapshot {snapshot.snapshot_id} of bookmark {keys[naming.CONTEXT]}"
     return ""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from lakehouse.diagnosis import Condition, Diagnosis
+from lakehouse.errors import LakehouseError
 from lakehouse.ingest import LoadRequest
+from lakehouse.maintain import Expiry
 from lakehouse.model import (
     BatchReceipt,
     Bookmark,
@@ -33,6 +35,7 @@ from tests.landing_values import declared
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
+    from lakehouse.maintain import Upkept
     from lakehouse.services import Progress, Services
 
 NOW = datetime(2024, 1, 10, 12, tzinfo=UTC)
@@ -60,6 +63,8 @@ class Lake:
     missing_rows: int = 0
     progress: list[Progress] = field(default_factory=list)
     added_columns: tuple[str, ...] = ()
+    kept_up: list[tuple[tuple[str, ...], bool]] = field(default_factory=list)
+    upkeep_error: LakehouseError | None = None
 
     def land(self, day: str, name: str = "a.csv", etag: str = "A", *, at: datetime | None = None) -> None:
         uri = f"s3://landing/in/day={day}/{name}"
@@ -83,7 +88,12 @@ class Lake:
 
     def library(self) -> Library:
         return Library(
-            open=self._open, ingest=self._ingest, plan=self._plan, recount=self._recount, diagnose=self._diagnose
+            open=self._open,
+            ingest=self._ingest,
+            plan=self._plan,
+            recount=self._recount,
+            diagnose=self._diagnose,
+            maintain=self._maintain,
         )
 
     def _diagnose(self, declaration: Declaration, services: Services) -> list[Diagnosis]:
@@ -100,6 +110,15 @@ class Lake:
         for item in self.progress:
             progress(item)
         return cast("Services", SimpleNamespace(now=lambda: self.now))
+
+    def _maintain(
+        self, declaration: Declaration, services: Services, kinds: Sequence[str], run_id: str, dry_run: bool
+    ) -> dict[str, Upkept]:
+        self.kept_up.append((tuple(kinds), dry_run))
+        if self.upkeep_error:
+            raise self.upkeep_error
+        state = State.NOTHING_TO_DO if dry_run else State.COMMITTED
+        return {"expire": Expiry(declaration.table, declaration.context, state, dry_run, 2, 7, files=("a", "b"))}
 
     def _plan(self, declaration: Declaration, request: LoadRequest, services: Services) -> Plan:
         return make_plan(

@@ -25,6 +25,7 @@ from lakehouse.cli import (
     diagnose,
     gate,
     load,
+    maintain,
     metrics,
     objects,
     operate,
@@ -51,6 +52,7 @@ arrivals.add_to(app)
 reconcile.add_to(app)
 check.add_to(app)
 operate.add_to(app)
+maintain.add_to(app)
 objects.add_to(app)
 gate.add_to(app)
 demo.add_to(app)

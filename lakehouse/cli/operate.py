@@ -1,4 +1,4 @@
-"""`lakehouse adopt`, `hold`, `release` and `maintain`: what an operator does to a table beside loading it."""
+"""`lakehouse adopt`, `hold` and `release`: what an operator does to a table beside loading it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import sys
 import uuid
 from collections.abc import Callable
 from dataclasses import asdict
-from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -17,9 +16,8 @@ from rich.text import Text
 
 from lakehouse.adopt import Adoption, adopt
 from lakehouse.cli.options import AsJson, DryRun, TableName, declared, services_for
-from lakehouse.cli.output import console, print_json, print_pairs, print_table
-from lakehouse.dedupe import Deduplication, dedupe
-from lakehouse.errors import NotAvailable, UsageError
+from lakehouse.cli.output import console, print_json, print_pairs
+from lakehouse.errors import UsageError
 from lakehouse.hold import HoldChange, hold, release
 from lakehouse.model import State
 from lakehouse.operator_change import Operator
@@ -28,20 +26,10 @@ Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is s
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is stored with the change.")]
 
 
-class Upkeep(StrEnum):
-    """What `maintain` can be asked for."""
-
-    COMPACT = "compact"
-    EXPIRE = "expire"
-    ORPHANS = "orphans"
-    DEDUPE = "dedupe"
-
-
 def add_to(app: typer.Typer) -> None:
     app.command("adopt", epilog="Example: lakehouse adopt analytics.orders --dry-run")(adopt_table)
     app.command("hold", epilog="Example: lakehouse hold analytics.orders --reason 'the source is mended'")(hold_table)
     app.command("release", epilog="Example: lakehouse release analytics.orders --reason 'it is mended'")(release_table)
-    app.command("maintain", epilog="Example: lakehouse maintain analytics.orders dedupe --dry-run")(maintain)
 
 
 def hold_table(table: TableName, reason: Why, dry_run: DryRun = False, as_json: AsJson = False) -> None:
@@ -101,27 +89,6 @@ def adopt_table(
         _print_adoption(found)
 
 
-def maintain(
-    table: TableName,
-    what: Annotated[
-        Upkeep | None, typer.Argument(metavar="[compact|expire|orphans|dedupe]", help="One kind of upkeep.")
-    ] = None,
-    dry_run: DryRun = False,
-    reason: Reason = "",
-    as_json: AsJson = False,
-) -> None:
-    """Upkeep of a table. `dedupe` keeps only the newest row of every key; the others are not available yet."""
-    if what is not Upkeep.DEDUPE:
-        name = f"lakehouse maintain TABLE {what.value}" if what else "lakehouse maintain without a kind of upkeep"
-        raise NotAvailable(f"{name} is not available yet", next=f"lakehouse maintain {table} dedupe --dry-run")
-    declaration = declared(table)
-    found = dedupe(declaration, services_for(declaration), this_operator(reason), dry_run=dry_run)
-    if as_json:
-        print_json(asdict(found))
-    else:
-        _print_deduplication(found)
-
-
 def this_operator(reason: str) -> Operator:
     """Who runs this command, as `user@host`."""
     try:
@@ -146,24 +113,6 @@ def _print_adoption(found: Adoption) -> None:
             "ledger": found.ledger,
         }
     )
-    print_hints(found.warnings, found.next)
-
-
-def _print_deduplication(found: Deduplication) -> None:
-    print_pairs(
-        {
-            "table": found.table,
-            "state": state_text(found.state, found.dry_run),
-            "bookmark": f"{found.context} version {found.bookmark_version}",
-            "snapshot": found.snapshot_id,
-            "rows": f"{found.rows:,}",
-            "doubled keys": f"{found.doubled:,}",
-            "removed": f"{found.removed:,} rows",
-            "ledger": found.ledger,
-        }
-    )
-    if found.first:
-        print_table("", ["key", "rows"], [(d.key, d.rows) for d in found.first])
     print_hints(found.warnings, found.next)
 
 

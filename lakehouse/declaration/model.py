@@ -130,6 +130,7 @@ class Declaration(Values):
     gates: Gates = Gates()
     tolerance: Count = 0
     schedule: Cron | None = None
+    maintenance: Cron | None = None
     timezone: Zone = "UTC"
     start_date: Day
     backfill: Literal["partition", "range"] = "partition"

@@ -87,6 +87,21 @@ def read_deleted(
     return own
 
 
+def paths_named(io: FileIO, deletes: Sequence[DataFile]) -> list[frozenset[str]]:
+    """The paths of the data files that each of these delete files speaks of; those of one alone say it without being
+    read."""
+
+    def read(file: DataFile) -> frozenset[str]:
+        if (only := only_data_file(file)) is not None:
+            return frozenset((only,))
+        with translated(f"file={file.file_path}"), io.new_input(file.file_path).open() as stream:
+            found = pq.ParquetFile(cast(IO[bytes], stream)).read(columns=["file_path"])
+        return frozenset(str(path) for path in found.column("file_path").unique())
+
+    with ThreadPoolExecutor(PARALLEL_READS) as pool:
+        return list(pool.map(read, deletes))
+
+
 def _fill(con: duckdb.DuckDBPyConnection, io: FileIO, files: Sequence[DataFile], numbers: Mapping[str, int]) -> None:
     """Fill `deleted` with the positions of known files; two delete files may name one row."""
     known = pa.table({"file_path": list(numbers), "number": pa.array(numbers.values(), pa.int32())})

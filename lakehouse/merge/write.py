@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -129,6 +129,12 @@ def write_files(
         keys_found=keys_found,
         live_change=sum(f.record_count for f in added) - sum(_dying(change) for change in match.changes),
     )
+
+
+def target_file_bytes(properties: Mapping[str, str]) -> int:
+    """The size that data files of a table aim at."""
+    text = properties.get(TARGET_FILE_BYTES, "")
+    return int(text) if text.isdecimal() and int(text) else FILE_BYTES
 
 
 def _removed(match: Match) -> Iterator[str]:
@@ -290,7 +296,7 @@ class _Session:
         for number, part in enumerate(parts):
             folder = self.folder / "heavy" / f"{number:05d}"
             folder.parent.mkdir(parents=True, exist_ok=True)
-            self._copy_part(self.con, part, folder, f", file_size_bytes {self._file_bytes()}")
+            self._copy_part(self.con, part, folder, f", file_size_bytes {target_file_bytes(self.table.properties)}")
             yield part, self._finished(folder.glob("*.parquet"))
 
     def _copy_part(self, con: duckdb.DuckDBPyConnection, part: _Part, place: Path, options: str = "") -> None:
@@ -316,10 +322,6 @@ class _Session:
         for path in files:
             fix_lengths(path, self.table.schema(), compression_level=COMPRESSION_LEVEL)
         return files
-
-    def _file_bytes(self) -> int:
-        text = self.table.properties.get(TARGET_FILE_BYTES, "")
-        return int(text) if text.isdecimal() and int(text) else FILE_BYTES
 
     def _upload(self, path: Path, name: str, partition: tuple[Any, ...]) -> DataFile:
         uri = self._uri(name)

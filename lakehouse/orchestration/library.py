@@ -7,7 +7,7 @@ declarations is all that a code location needs, and it is loaded by every proces
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
     from lakehouse.diagnosis import Diagnosis
     from lakehouse.ingest import LoadRequest
+    from lakehouse.maintain import Upkept
     from lakehouse.model import Plan, Receipt
     from lakehouse.recount import Recount
     from lakehouse.services import Progress, Services
@@ -30,11 +31,12 @@ class Library:
     plan: Callable[[Declaration, LoadRequest, Services], Plan]
     recount: Callable[[Declaration, Services, int | None, date | None], Recount]
     diagnose: Callable[[Declaration, Services], Sequence[Diagnosis]]
+    maintain: Callable[[Declaration, Services, Sequence[str], str, bool], Mapping[str, Upkept]]
 
 
 def installed_library() -> Library:
     """The real functions; services are opened anew by each body, from the environment that it runs in."""
-    return Library(open=_open, ingest=_ingest, plan=_plan, recount=_recount, diagnose=_diagnose)
+    return Library(open=_open, ingest=_ingest, plan=_plan, recount=_recount, diagnose=_diagnose, maintain=_maintain)
 
 
 def silent(_: Progress) -> None:
@@ -73,3 +75,14 @@ def _diagnose(declaration: Declaration, services: Services) -> Sequence[Diagnosi
     from lakehouse.diagnosis import worst_first
 
     return worst_first([diagnose_source(one, services) for one in declaration.by_source])
+
+
+def _maintain(
+    declaration: Declaration, services: Services, kinds: Sequence[str], run_id: str, dry_run: bool
+) -> Mapping[str, Upkept]:
+    from lakehouse.maintain import Kind, maintain
+    from lakehouse.operator_change import Operator
+
+    operator = Operator("dagster", "scheduled upkeep", run_id)
+    done = maintain(declaration, services, operator, kinds=[Kind(kind) for kind in kinds], dry_run=dry_run)
+    return {kind.value: found for kind, found in done.items()}

@@ -14,7 +14,7 @@ from lakehouse.model import Window
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
 
-RunContext = dg.AssetExecutionContext | dg.AssetCheckExecutionContext
+RunContext = dg.AssetExecutionContext | dg.AssetCheckExecutionContext | dg.OpExecutionContext
 
 
 def daily_partitions(declaration: Declaration) -> dg.DailyPartitionsDefinition | None:

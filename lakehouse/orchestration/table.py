@@ -14,6 +14,7 @@ from lakehouse.orchestration.checks import build_checks, report_skipped_checks
 from lakehouse.orchestration.library import Library, installed_library
 from lakehouse.orchestration.schedule import build_schedule
 from lakehouse.orchestration.sensor import build_sensor
+from lakehouse.orchestration.upkeep import build_upkeep, build_upkeep_schedule
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -25,14 +26,15 @@ DEV = "LAKEHOUSE_DEV"
 def build_table_definitions(
     declaration: Declaration, *, library: Library | None = None, env: Mapping[str, str] | None = None
 ) -> dg.Definitions:
-    """Asset, checks, sensor and, where one is declared, schedule of a table."""
+    """Asset, checks, sensor, upkeep and, where they are declared, schedules of a table."""
     library = library or installed_library()
     running = (os.environ if env is None else env).get(DEV) == "1"
-    schedule = build_schedule(
-        declaration,
-        library,
-        status=dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED,
-    )
+    status = dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED
+    upkeep = build_upkeep(declaration, library)
+    schedules = [
+        build_schedule(declaration, library, status=status),
+        build_upkeep_schedule(declaration, upkeep, status=dg.DefaultScheduleStatus.STOPPED),
+    ]
     sensor = build_sensor(
         declaration, library, status=dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
     )
@@ -43,7 +45,11 @@ def build_table_definitions(
         asset = build_asset(declaration, library, report_skipped_checks(declaration, library))
         checks = build_checks(declaration, library)
     return dg.Definitions(
-        assets=[asset], asset_checks=checks, sensors=[sensor], schedules=[schedule] if schedule else []
+        assets=[asset],
+        asset_checks=checks,
+        sensors=[sensor],
+        jobs=[upkeep],
+        schedules=[schedule for schedule in schedules if schedule is not None],
     )
 
 

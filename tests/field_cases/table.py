@@ -538,6 +538,37 @@ def _sub_microseconds() -> Case:
     )  # fmt: skip
 
 
+def _upkeep() -> list[Case]:
+    expire, orphans = (f"tests/integration/test_maintain_{name}.py" for name in ("expire", "orphans"))
+    return [
+        Case(
+            "X01",
+            "Expiring snapshots frees no file, and metadata files pile up.",
+            "`maintain expire` deletes what only they needed, after their commit; `--dry-run` lists it.",
+            tests=(
+                f"{expire}::test_x01_expired_snapshots_free_their_files",
+                f"{orphans}::test_x01_an_expiry_that_was_killed_leaves_orphans_that_are_found",
+            ),
+        ),
+        Case(
+            "X02",
+            "Clean-up after a failed commit deletes files of a commit that did land.",
+            "Files of an attempt go once its bookmark has passed it, else behind a fence that no older commit passes.",
+            tests=(f"{orphans}::test_x02_files_of_an_undecided_attempt_go_behind_a_fence_alone",),
+        ),
+        Case(
+            "X04",
+            "Orphan removal on a table with work in flight, or on a shared folder, removes what it should not.",
+            "The lease is waited for; files of others go by their age; where another table has metadata nothing goes.",
+            tests=(
+                f"{orphans}::test_x04_work_in_flight_and_files_of_others_stay",
+                f"{orphans}::test_x04_what_may_be_another_tables_stays",
+                f"{orphans}::test_x04_a_running_load_is_waited_for",
+            ),
+        ),
+    ]
+
+
 def _shown_elsewhere() -> list[Case]:
     merge = "tests/unit/merge/test_merge.py"
     return [
@@ -599,6 +630,7 @@ CASES: tuple[Case, ...] = tuple(
             _null_key(),
             _sub_microseconds(),
             *_shown_elsewhere(),
+            *_upkeep(),
             *DISCOVERY,
         ],
         key=lambda case: case.id,

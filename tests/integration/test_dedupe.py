@@ -157,9 +157,6 @@ def test_a_table_that_does_not_exist_and_a_table_without_keys(local: Lake) -> No
     assert "keys may repeat" in failure(lambda: repair(local)).message
 
 
-def test_other_upkeep_is_not_available_yet(local: Lake) -> None:
-    for what in (["compact"], ["expire"], ["orphans"], []):
-        code, _, errors = local.cli("maintain", local.table, *what)
-        assert code == 2 and "not available yet" in errors, errors
+def test_a_kind_of_upkeep_that_nobody_knows_is_refused(local: Lake) -> None:
     code, _, errors = local.cli("maintain", local.table, "polish")
     assert code == 2 and "Traceback" not in errors

@@ -80,6 +80,7 @@ LAYERS = (
         "object_history",
         "bookmark_rename",
         "replay",
+        "maintain",
     ),
     ("stack", "orchestration", "components"),
     ("demo", "dev"),

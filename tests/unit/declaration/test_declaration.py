@@ -319,7 +319,7 @@ def test_hash_is_about_the_read_and_the_result_alone() -> None:
 KNOWN = {
     Declaration: """table description owners group tags source sources columns unknown_columns sql write key order_by
         delete_when deletes max_deleted_ratio partition_by lineage location table_properties gates tolerance schedule
-        timezone start_date backfill timeout_minutes checks engine catalog""",
+        maintenance timezone start_date backfill timeout_minutes checks engine catalog""",
     Source: """uri partition files format bookmark lookback_days settle_seconds ready max_files max_bytes
         on_overwrite""",
     Ready: "objects marker control",
