@@ -15,7 +15,7 @@ demo: setup ## a story in two minutes on a real S3 and Iceberg catalog
 	@$(BIN)/lakehouse demo
 
 test: setup ## the test suite on two cores, with every service it needs; ARGS="-k name" chooses
-	@$(BIN)/pytest -n 2 --dist worksteal $(ARGS)
+	@$(BIN)/pytest -n 3 --dist worksteal $(ARGS)
 
 dev: setup ## local stack and Dagster UI until Ctrl-C; PORT=3000 ARGS=--free-ports
 	@exec $(BIN)/lakehouse dev --port $(PORT) $(ARGS)
