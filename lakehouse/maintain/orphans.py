@@ -91,7 +91,7 @@ class _Listed:
 
 @dataclass(frozen=True, slots=True)
 class _Verdicts:
-    """Files that go now, those that go after a fence, keys of state objects among both, and what is kept."""
+    """Files that go now, those that go behind a fence, and those that are kept."""
 
     gone: tuple[FoundFile, ...] = ()
     fenced: tuple[FoundFile, ...] = ()
