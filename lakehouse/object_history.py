@@ -15,7 +15,7 @@ from lakehouse.audit import open_attempts
 from lakehouse.bookmark import LOAD
 from lakehouse.errors import LakehouseError, UsageError
 from lakehouse.model import Decision, Manifest, ObjectOutcome, Window
-from lakehouse.object_change import list_source, near_names
+from lakehouse.operate.object_change import list_source, near_names
 from lakehouse.placement import landing_date
 from lakehouse.plan import decide_objects
 from lakehouse.position import Position, find_position

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyiceberg.table import Table
 
 from lakehouse.errors import LakehouseError
-from lakehouse.operator_change import Operator
+from lakehouse.operate.operator_change import Operator
 from lakehouse.services import Progress, Services
 from tests.integration.test_sql_catalog import LocalStateLake, SqlStack
 from tests.lake import Lake

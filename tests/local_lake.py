@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 from pyiceberg.table import Table
 
 import lakehouse.ingest
-import lakehouse.object_change
 from lakehouse.declaration import Declaration, parse_declarations
 from lakehouse.ingest import LoadRequest, ingest
 from lakehouse.model import Equation, Mode, Receipt
@@ -60,7 +59,9 @@ class LocalLake:
         }
         bucket = LocalBucket(self.folder / "landing")
         self._open.enter_context(patch.object(lakehouse.ingest, "open_storage", lambda root, env: bucket))
-        self._open.enter_context(patch.object(lakehouse.object_change, "open_storage", lambda root, env: bucket))
+        self._open.enter_context(
+            patch.object(lakehouse.operate.object_change, "open_storage", lambda root, env: bucket)
+        )
         if not self.with_ledger:
             self._open.enter_context(patch.object(lakehouse.ingest, "sync", lambda standing, services: None))
         with changed_environment(env):

@@ -36,7 +36,7 @@ from lakehouse.model import (
     SeenObject,
     Window,
 )
-from lakehouse.operator_change import with_table
+from lakehouse.operate.operator_change import with_table
 from lakehouse.placement import landing_date
 from lakehouse.position import find_position
 from lakehouse.publish import Change, publish

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from lakehouse.bookmark_history import Change, Difference, Standing, changes, differences, standing_at
-from lakehouse.bookmark_rename import rename_bookmark
 from lakehouse.cli import bookmark_change
 from lakehouse.cli.operate import Why, given_reason, print_hints, state_text, this_operator
 from lakehouse.cli.options import (
@@ -26,6 +25,7 @@ from lakehouse.cli.options import (
 )
 from lakehouse.cli.output import console, of_sources, print_json, print_pairs, print_table
 from lakehouse.errors import UsageError
+from lakehouse.operate.bookmark_rename import rename_bookmark
 
 SHOWN_DATES = 31
 """Landing dates that a terminal shows; `--json` has all of them."""

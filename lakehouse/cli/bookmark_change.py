@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.bookmark_change import reset_bookmark, rewind_bookmark, set_bookmark
 from lakehouse.cli.operate import Why, given_reason, print_hints, state_text, this_operator
 from lakehouse.cli.options import (
     AsJson,
@@ -25,12 +24,13 @@ from lakehouse.cli.options import (
 from lakehouse.cli.output import console, error_json, of_sources, print_failure, print_json, print_pairs, print_table
 from lakehouse.declaration import Declaration
 from lakehouse.errors import LakehouseError, UsageError
-from lakehouse.glue_import import import_glue
 from lakehouse.glue_state import parse_glue_state
-from lakehouse.move import BookmarkChange, Objects
-from lakehouse.reattach import rewind_to_table
+from lakehouse.operate.bookmark_change import reset_bookmark, rewind_bookmark, set_bookmark
+from lakehouse.operate.glue_import import import_glue
+from lakehouse.operate.move import BookmarkChange, Objects
+from lakehouse.operate.reattach import rewind_to_table
+from lakehouse.operate.rewind_table import rewind_with_table
 from lakehouse.receipt_total import worst_exit_code
-from lakehouse.rewind_table import rewind_with_table
 from lakehouse.services import Services
 
 SHOWN_DATES = 31

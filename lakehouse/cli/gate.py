@@ -15,7 +15,7 @@ from lakehouse.cli.options import AsJson, DryRun, declared, services_for
 from lakehouse.cli.output import print_json, print_pairs
 from lakehouse.declaration import Declaration, load_declarations
 from lakehouse.errors import LakehouseError, UsageError
-from lakehouse.gate_accept import GateAcceptance, accept_gate
+from lakehouse.operate.gate_accept import GateAcceptance, accept_gate
 from lakehouse.position import find_position
 from lakehouse.settings import assets_folder
 

@@ -14,11 +14,11 @@ from lakehouse.cli.operate import Reason, print_hints, state_text, this_operator
 from lakehouse.cli.options import AsJson, DryRun, TableName, declared, services_for
 from lakehouse.cli.output import print_json, print_pairs, print_table
 from lakehouse.declaration import Declaration
-from lakehouse.dedupe import Deduplication, dedupe
 from lakehouse.errors import UsageError
 from lakehouse.maintain import Compaction, Expiry, FoundFile, Orphans, Upkept, compact, expire, remove_orphans
 from lakehouse.maintain import maintain as upkeep
-from lakehouse.operator_change import Operator
+from lakehouse.operate.dedupe import Deduplication, dedupe
+from lakehouse.operate.operator_change import Operator
 from lakehouse.services import Services
 from lakehouse.units import parse_age
 

@@ -17,11 +17,11 @@ from lakehouse.cli.options import AsJson, DryRun, OneBatch, SourceName, TableNam
 from lakehouse.cli.output import console, of_sources, print_json, print_pairs, print_table, progress_bar
 from lakehouse.declaration import Declaration, declarations_reading
 from lakehouse.errors import UsageError
-from lakehouse.object_change import ObjectChange, change_object
 from lakehouse.object_history import Event, explain_object
+from lakehouse.operate.object_change import ObjectChange, change_object
+from lakehouse.operate.replay import Replay, knowing_batch, replay_rejects
 from lakehouse.receipt import receipt_json
 from lakehouse.receipt_total import worst_exit_code
-from lakehouse.replay import Replay, knowing_batch, replay_rejects
 from lakehouse.settings import assets_folder
 
 Uri = Annotated[str, typer.Argument(metavar="URI", help="s3://bucket/key, as S3 knows the key.")]

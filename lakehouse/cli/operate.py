@@ -14,13 +14,13 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from lakehouse.adopt import Adoption, adopt
 from lakehouse.cli.options import AsJson, DryRun, TableName, declared, services_for
 from lakehouse.cli.output import console, print_json, print_pairs
 from lakehouse.errors import UsageError
-from lakehouse.hold import HoldChange, hold, release
 from lakehouse.model import State
-from lakehouse.operator_change import Operator
+from lakehouse.operate.adopt import Adoption, adopt
+from lakehouse.operate.hold import HoldChange, hold, release
+from lakehouse.operate.operator_change import Operator
 
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is stored and shown with the decision.")]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is stored with the change.")]

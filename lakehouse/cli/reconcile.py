@@ -15,9 +15,9 @@ from lakehouse.cli.output import console, error_json, print_failure, print_json,
 from lakehouse.completeness import Completeness, completeness
 from lakehouse.declaration import Declaration
 from lakehouse.errors import LakehouseError, UsageError
-from lakehouse.foreign import ForeignAcceptance, accept_foreign
 from lakehouse.ingest import LoadRequest, plan_load
 from lakehouse.model import Window
+from lakehouse.operate.foreign import ForeignAcceptance, accept_foreign
 from lakehouse.position import find_position
 from lakehouse.receipt_total import worst_exit_code
 from lakehouse.recount import Recount, recount

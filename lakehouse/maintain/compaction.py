@@ -18,7 +18,6 @@ from pyiceberg.table import Table
 
 from lakehouse.bookmark import COMPACT
 from lakehouse.catalog import translated
-from lakehouse.dedupe import stage_nothing
 from lakehouse.doubles import census_session
 from lakehouse.errors import Conflict, CountsDiffer
 from lakehouse.iceberg import LiveFiles, live_files, only_data_file
@@ -36,7 +35,8 @@ from lakehouse.merge.position_deletes import (
 from lakehouse.merge.target_files import TargetFile
 from lakehouse.merge.write import target_file_bytes
 from lakehouse.model import Equation, State
-from lakehouse.operator_change import (
+from lakehouse.operate.dedupe import stage_nothing
+from lakehouse.operate.operator_change import (
     MOST_TRIES,
     Decided,
     Operator,

@@ -26,7 +26,7 @@ from lakehouse.iceberg import live_files
 from lakehouse.maintain.reach import Reached, needed_only_by
 from lakehouse.maintain.removal import inside, remove_files
 from lakehouse.model import State
-from lakehouse.operator_change import (
+from lakehouse.operate.operator_change import (
     Decided,
     Operator,
     acting,

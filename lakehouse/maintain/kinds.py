@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from lakehouse.maintain.compaction import Compaction, compact
 from lakehouse.maintain.expiry import Expiry, expire
 from lakehouse.maintain.orphans import Orphans, remove_orphans
-from lakehouse.operator_change import Operator
+from lakehouse.operate.operator_change import Operator
 from lakehouse.services import Services
 
 if TYPE_CHECKING:

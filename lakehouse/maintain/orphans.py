@@ -33,7 +33,7 @@ from lakehouse.maintain.listing import StoredFile, list_files, place_of
 from lakehouse.maintain.reach import metadata_files, needed_by
 from lakehouse.maintain.removal import inside, remove_files
 from lakehouse.model import State
-from lakehouse.operator_change import Operator, acting, decide, stand_now
+from lakehouse.operate.operator_change import Operator, acting, decide, stand_now
 from lakehouse.position import Position, find_position
 from lakehouse.services import Services
 

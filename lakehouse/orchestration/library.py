@@ -81,7 +81,7 @@ def _maintain(
     declaration: Declaration, services: Services, kinds: Sequence[str], run_id: str, dry_run: bool
 ) -> Mapping[str, Upkept]:
     from lakehouse.maintain import Kind, maintain
-    from lakehouse.operator_change import Operator
+    from lakehouse.operate.operator_change import Operator
 
     operator = Operator("dagster", "scheduled upkeep", run_id)
     done = maintain(declaration, services, operator, kinds=[Kind(kind) for kind in kinds], dry_run=dry_run)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from lakehouse.hold import hold
 from lakehouse.ingest import LoadRequest, ingest
 from lakehouse.model import Mode, Receipt, State, Window
-from lakehouse.operator_change import lease_of
+from lakehouse.operate.hold import hold
+from lakehouse.operate.operator_change import lease_of
 from lakehouse.services import open_services
 from tests.evolving_lake import OPERATOR, foreign_table, orders
 from tests.lake import DAY_1, DAY_2, Lake, changed_environment, csv, order

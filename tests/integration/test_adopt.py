@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import lakehouse.operator_change
-from lakehouse.adopt import Adoption, adopt
+import lakehouse.operate.operator_change
 from lakehouse.errors import Conflict, DeclarationError, NotAvailable, TargetDamaged, UsageError
 from lakehouse.ledger import BATCHES
 from lakehouse.model import State
+from lakehouse.operate.adopt import Adoption, adopt
 from lakehouse.position import find_position
 from lakehouse.state import read_manifest
 from tests.evolving_lake import OPERATOR, ORDERS, failure, foreign_table, lake_on, orders
@@ -176,7 +176,7 @@ def test_format_version_3_is_refused(stack: Any, tmp_path: Path) -> None:
 
 def test_a_foreign_commit_between_count_and_publish_is_counted(local: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     table = foreign_table(local, orders((1, "1.00", 1)))
-    real, calls = lakehouse.operator_change.publish, []
+    real, calls = lakehouse.operate.operator_change.publish, []
 
     def publish(*arguments: Any, **named: Any) -> Any:
         if not calls:
@@ -184,21 +184,21 @@ def test_a_foreign_commit_between_count_and_publish_is_counted(local: Lake, monk
         calls.append(1)
         return real(*arguments, **named)
 
-    monkeypatch.setattr(lakehouse.operator_change, "publish", publish)
+    monkeypatch.setattr(lakehouse.operate.operator_change, "publish", publish)
     assert (take(local).baseline, len(calls)) == (2, 2)
     assert local.version() == 1 and local.differences() == []
 
 
 def test_an_adoption_that_always_loses_says_so(local: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     table = foreign_table(local, orders((1, "1.00", 1)))
-    real = lakehouse.operator_change.publish
+    real = lakehouse.operate.operator_change.publish
 
     def publish(*arguments: Any, **named: Any) -> Any:
         table.append(orders((2, "2.00", 2)))
         table.delete("order_id = 2")
         return real(*arguments, **named)
 
-    monkeypatch.setattr(lakehouse.operator_change, "publish", publish)
+    monkeypatch.setattr(lakehouse.operate.operator_change, "publish", publish)
     assert isinstance(failure(lambda: take(local)), Conflict)
     assert find_refs(local) == {"main"}
 

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from lakehouse.bookmark import RELOAD, SKIP
-from lakehouse.bookmark_change import reset_bookmark, rewind_bookmark, set_bookmark
 from lakehouse.bookmark_history import differences, standing_at
 from lakehouse.errors import LeaseHeld, UsageError
 from lakehouse.ingest import LoadRequest, ingest
 from lakehouse.ledger import BATCHES, FILES
 from lakehouse.model import Decision, State
-from lakehouse.object_change import change_object
 from lakehouse.object_history import explain_object
-from lakehouse.operator_change import Operator, lease_of
+from lakehouse.operate.bookmark_change import reset_bookmark, rewind_bookmark, set_bookmark
+from lakehouse.operate.object_change import change_object
+from lakehouse.operate.operator_change import Operator, lease_of
 from tests.evolving_lake import at_step, failure
 from tests.fault.test_crash import free_lease
 from tests.lake import DAY_1, DAY_2, Lake, csv, order, uris

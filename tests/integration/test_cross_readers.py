@@ -18,8 +18,8 @@ import pytest
 from pyiceberg.table import Table
 
 from lakehouse.model import Receipt, State
-from lakehouse.operator_change import Operator
-from lakehouse.rewind_table import rewind_with_table
+from lakehouse.operate.operator_change import Operator
+from lakehouse.operate.rewind_table import rewind_with_table
 from tests.lake import DAY_1, DAY_2, DAY_3, Lake, csv
 from tests.readers.canonical import canonical
 from tests.readers.environment import Missing

@@ -10,11 +10,11 @@ import pytest
 from pyiceberg.table import Table
 
 from lakehouse import naming
-from lakehouse.adopt import adopt
-from lakehouse.dedupe import Deduplication, dedupe
 from lakehouse.errors import UsageError
 from lakehouse.ledger import BATCHES
 from lakehouse.model import State
+from lakehouse.operate.adopt import adopt
+from lakehouse.operate.dedupe import Deduplication, dedupe
 from tests.evolving_lake import OPERATOR, failure, foreign_table, lake_on, orders
 from tests.lake import DAY_1, DAY_2, Lake, csv, order
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 
-from lakehouse.dedupe import dedupe
 from lakehouse.errors import UsageError
-from lakehouse.foreign import ForeignAcceptance, accept_foreign
 from lakehouse.ledger import BATCHES
 from lakehouse.model import State
+from lakehouse.operate.dedupe import dedupe
+from lakehouse.operate.foreign import ForeignAcceptance, accept_foreign
 from lakehouse.orchestration.verdicts import counts_verdict, keys_verdict
 from lakehouse.recount import recount
 from tests.evolving_lake import OPERATOR, failure

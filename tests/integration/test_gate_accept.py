@@ -10,12 +10,12 @@ import pytest
 
 from lakehouse.cli.load import print_receipt
 from lakehouse.errors import LeaseHeld, UsageError
-from lakehouse.gate_accept import GateAcceptance, accept_gate
 from lakehouse.ingest import LoadRequest, ingest
 from lakehouse.ledger import BATCHES
 from lakehouse.model import Mode, Receipt, State, Window
-from lakehouse.object_change import change_object
-from lakehouse.operator_change import lease_of
+from lakehouse.operate.gate_accept import GateAcceptance, accept_gate
+from lakehouse.operate.object_change import change_object
+from lakehouse.operate.operator_change import lease_of
 from lakehouse.orchestration.metadata import load_metadata, read_gates
 from lakehouse.orchestration.verdicts import gates_verdict
 from lakehouse.position import find_position

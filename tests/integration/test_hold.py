@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from lakehouse.errors import LeaseHeld
-from lakehouse.hold import hold, release
 from lakehouse.model import State
-from lakehouse.operator_change import Operator, lease_of
+from lakehouse.operate.hold import hold, release
+from lakehouse.operate.operator_change import Operator, lease_of
 from tests.lake import DAY_1, Lake, csv, order
 
 ANNA = Operator("anna@host", "the source is mended", "test")

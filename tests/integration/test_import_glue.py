@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-import lakehouse.move
+import lakehouse.operate.move
 from lakehouse.errors import UsageError
-from lakehouse.glue_import import import_glue
 from lakehouse.glue_state import parse_glue_state
 from lakehouse.model import State
 from lakehouse.object_history import explain_object
-from lakehouse.operator_change import Operator
+from lakehouse.operate.glue_import import import_glue
+from lakehouse.operate.operator_change import Operator
 from tests.evolving_lake import failure
 from tests.lake import DAY_1, DAY_2, Lake, csv, order, uris
 
@@ -37,13 +37,13 @@ MODIFIED = {
 @pytest.fixture
 def lake(stack: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """Objects whose S3 times are what the test says, as far as the import sees them."""
-    listed = lakehouse.move.list_source
+    listed = lakehouse.operate.move.list_source
     lake = Lake(stack, tmp_path)
 
     def dated(*args: Any) -> Any:
         return tuple(replace(o, last_modified=MODIFIED[o.uri.rpartition("/")[2]]) for o in listed(*args))
 
-    monkeypatch.setattr(lakehouse.move, "list_source", dated)
+    monkeypatch.setattr(lakehouse.operate.move, "list_source", dated)
     for number, name in enumerate(MODIFIED):
         lake.put(DAY_1.replace(day=1) if name == "before.csv" else DAY_2, name, csv(order(number)))
     return lake

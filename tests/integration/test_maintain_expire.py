@@ -16,8 +16,8 @@ from lakehouse.ledger import BATCHES
 from lakehouse.maintain import Expiry, expire
 from lakehouse.maintain.listing import list_files
 from lakehouse.model import State
+from lakehouse.operate.rewind_table import rewind_with_table
 from lakehouse.position import find_position
-from lakehouse.rewind_table import rewind_with_table
 from lakehouse.services import Services
 from tests.evolving_lake import OPERATOR, failure, lake_on
 from tests.lake import DAY_1, DAY_2, Lake, csv, order

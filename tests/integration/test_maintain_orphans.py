@@ -16,7 +16,7 @@ from lakehouse.errors import LeaseHeld
 from lakehouse.maintain import Orphans, expire, remove_orphans
 from lakehouse.maintain.listing import list_files
 from lakehouse.model import State
-from lakehouse.operator_change import lease_of
+from lakehouse.operate.operator_change import lease_of
 from lakehouse.position import find_position
 from lakehouse.services import Services
 from lakehouse.state import load_bookmark, walk

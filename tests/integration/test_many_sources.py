@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from lakehouse.batch import BatchTask
-from lakehouse.dedupe import dedupe
-from lakehouse.hold import hold, release
 from lakehouse.ingest import LoadRequest, ingest
 from lakehouse.model import Receipt, State
-from lakehouse.operator_change import Operator
+from lakehouse.operate.dedupe import dedupe
+from lakehouse.operate.hold import hold, release
+from lakehouse.operate.operator_change import Operator
 from lakehouse.position import find_position
 from tests.lake import DAY_1, DAY_2, csv, order
 from tests.many_sources import ManyLake

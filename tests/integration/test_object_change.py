@@ -13,7 +13,7 @@ from lakehouse.bookmark import RELEASE, RELOAD, SKIP
 from lakehouse.errors import LeaseHeld, UsageError
 from lakehouse.ledger import BATCHES, FILES
 from lakehouse.model import Decision, Mode, State
-from lakehouse.object_change import ObjectChange, change_object
+from lakehouse.operate.object_change import ObjectChange, change_object
 from lakehouse.orchestration.verdicts import complete_verdict
 from tests.evolving_lake import OPERATOR, at_step, failure
 from tests.fault.test_crash import free_lease

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakehouse.adopt import adopt
 from lakehouse.batch import run
-from lakehouse.dedupe import dedupe
 from lakehouse.errors import TargetDamaged
 from lakehouse.ledger import BATCHES, FILES, REJECTS
 from lakehouse.model import State
+from lakehouse.operate.adopt import adopt
+from lakehouse.operate.dedupe import dedupe
 from lakehouse.orchestration.metadata import load_metadata
 from tests.evolving_lake import OPERATOR
 from tests.lake import DAY_1, DAY_2, Lake, csv

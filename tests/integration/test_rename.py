@@ -11,16 +11,16 @@ from pyiceberg.table.update import AssertTableUUID, SetSnapshotRefUpdate
 
 from lakehouse import naming
 from lakehouse.bookmark_history import changes, differences
-from lakehouse.bookmark_rename import rename_bookmark
 from lakehouse.errors import LeaseHeld, UsageError
 from lakehouse.ingest import LoadRequest, ingest
 from lakehouse.ledger import rebuild, standing_of
 from lakehouse.model import Receipt, State
 from lakehouse.object_history import explain_object
-from lakehouse.operator_change import Operator, lease_of
+from lakehouse.operate.bookmark_rename import rename_bookmark
+from lakehouse.operate.operator_change import Operator, lease_of
+from lakehouse.operate.reattach import rewind_to_table
+from lakehouse.operate.rewind_table import rewind_with_table
 from lakehouse.position import find_position
-from lakehouse.reattach import rewind_to_table
-from lakehouse.rewind_table import rewind_with_table
 from tests.lake import DAY_1, DAY_2, Lake, csv, order
 
 ANNA = Operator("anna@host", "the feed has a new name", "test")
@@ -138,7 +138,7 @@ def test_g09_a_renaming_waits_for_a_load_that_runs(lake: Lake) -> None:
 
 
 def test_g09_a_load_that_commits_first_is_renamed_with_the_rest(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    import lakehouse.bookmark_rename as module
+    import lakehouse.operate.bookmark_rename as module
 
     lake.put(DAY_2, "4.csv", csv(order(4)))
     real, raced = module.with_table, [lake.declaration]

@@ -13,8 +13,8 @@ from lakehouse.bookmark import SKIP
 from lakehouse.errors import UsageError
 from lakehouse.ledger import FILES, REJECTS
 from lakehouse.model import State
-from lakehouse.object_change import change_object
-from lakehouse.replay import Replay, replay_rejects
+from lakehouse.operate.object_change import change_object
+from lakehouse.operate.replay import Replay, replay_rejects
 from tests.evolving_lake import OPERATOR, failure
 from tests.lake import DAY_1, DAY_2, Lake, csv, order
 

@@ -13,13 +13,13 @@ from pyiceberg.types import StringType
 from lakehouse.bookmark import SKIP
 from lakehouse.bookmark_history import changes
 from lakehouse.errors import DataError, UsageError
-from lakehouse.hold import hold
 from lakehouse.ledger import BATCHES
 from lakehouse.model import State
-from lakehouse.object_change import change_object
-from lakehouse.operator_change import Operator
-from lakehouse.reattach import rewind_to_table
-from lakehouse.rewind_table import rewind_with_table
+from lakehouse.operate.hold import hold
+from lakehouse.operate.object_change import change_object
+from lakehouse.operate.operator_change import Operator
+from lakehouse.operate.reattach import rewind_to_table
+from lakehouse.operate.rewind_table import rewind_with_table
 from tests.evolving_lake import failure, foreign_table, lake_on, orders
 from tests.lake import DAY_1, DAY_2, DAY_3, Lake, csv, order, uris
 

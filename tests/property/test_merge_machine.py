@@ -33,10 +33,10 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Summary
 from pyiceberg.transforms import IdentityTransform
 
-from lakehouse.bookmark_change import reset_bookmark, rewind_bookmark, set_bookmark
 from lakehouse.model import Mode, Receipt, State
-from lakehouse.operator_change import Operator
-from lakehouse.rewind_table import rewind_with_table
+from lakehouse.operate.bookmark_change import reset_bookmark, rewind_bookmark, set_bookmark
+from lakehouse.operate.operator_change import Operator
+from lakehouse.operate.rewind_table import rewind_with_table
 from tests.local_lake import LocalLake, declare_text
 from tests.merge_model import Deletes, Landed, Model, Order, Row, Rules
 from tests.readers.canonical import canonical

@@ -19,8 +19,8 @@ from lakehouse.bookmark_move import stood_as
 from lakehouse.errors import UsageError
 from lakehouse.ledger import newest_in_ledger, rebuild
 from lakehouse.model import Reference
-from lakehouse.move import BookmarkChange, Move, listed_now, publish_move
-from lakehouse.operator_change import Operator, decide
+from lakehouse.operate.move import BookmarkChange, Move, listed_now, publish_move
+from lakehouse.operate.operator_change import Operator, decide
 from lakehouse.position import Position, detached_target, find_position
 from lakehouse.services import Services
 from lakehouse.state import load_bookmark

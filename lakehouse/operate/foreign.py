@@ -24,7 +24,7 @@ from lakehouse.doubles import census_session, take_census
 from lakehouse.errors import UsageError
 from lakehouse.iceberg import live_files
 from lakehouse.model import Manifest, State
-from lakehouse.operator_change import (
+from lakehouse.operate.operator_change import (
     Decided,
     Operator,
     change_id,

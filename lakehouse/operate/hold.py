@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse.bookmark import HOLD, UNHOLD
 from lakehouse.model import Hold, State
-from lakehouse.operator_change import (
+from lakehouse.operate.operator_change import (
     Decided,
     Operator,
     acting,

@@ -15,14 +15,14 @@ from lakehouse.bookmark import REPLAY
 from lakehouse.errors import UsageError
 from lakehouse.ingest import LoadRequest, ingest
 from lakehouse.model import Decision, ObjectDecision, Receipt, Window
-from lakehouse.object_change import (
+from lakehouse.operate.object_change import (
     ObjectChange,
     Proposal,
     forgotten_deletes,
     list_source,
     publish_proposal,
 )
-from lakehouse.operator_change import Operator, decide
+from lakehouse.operate.operator_change import Operator, decide
 from lakehouse.placement import landing_date
 from lakehouse.plan import decide_objects
 from lakehouse.position import Position, find_position

@@ -25,7 +25,7 @@ from lakehouse.merge.match import file_changes
 from lakehouse.merge.policy import merge_rule
 from lakehouse.model import DateCounts, Equation, RowCounts, State
 from lakehouse.naming import IS_DELETE, quote_name
-from lakehouse.operator_change import (
+from lakehouse.operate.operator_change import (
     Decided,
     Operator,
     acting,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lakehouse.declaration.problem import nearest
 from lakehouse.errors import UsageError
 from lakehouse.model import State
-from lakehouse.operator_change import (
+from lakehouse.operate.operator_change import (
     Decided,
     Operator,
     change_id,

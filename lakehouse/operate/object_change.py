@@ -1,7 +1,7 @@
 """What an operator decides about landing objects: skip one, take that or a quarantine back, read one again.
 
 Owns who may decide what about which object, and says what follows. A decision is about one version of one object; it is
-published as every operator's change (`lakehouse.operator_change`) and carried out by the plan of the next load.
+published as every operator's change (`lakehouse.operate.operator_change`) and carried out by the plan of the next load.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lakehouse.model import (
     State,
     Window,
 )
-from lakehouse.operator_change import (
+from lakehouse.operate.operator_change import (
     Decided,
     Operator,
     change_id,

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakehouse.catalog import translated
-from lakehouse.dedupe import Removal, remove_surplus
 from lakehouse.doubles import KeyCensus, census_session, named_doubles, take_census
 from lakehouse.errors import TargetDamaged, UsageError
 from lakehouse.evolve import with_schema
 from lakehouse.iceberg import live_files
 from lakehouse.model import DateCounts, RowCounts, State
-from lakehouse.operator_change import (
+from lakehouse.operate.dedupe import Removal, remove_surplus
+from lakehouse.operate.operator_change import (
     Decided,
     Operator,
     acting,

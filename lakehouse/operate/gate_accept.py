@@ -17,8 +17,8 @@ from lakehouse.bookmark import ACCEPT_GATE
 from lakehouse.errors import UsageError
 from lakehouse.gate import accept_command
 from lakehouse.model import Acceptance, Bookmark, Decision, GateResult, State, Window
-from lakehouse.object_change import list_source
-from lakehouse.operator_change import (
+from lakehouse.operate.object_change import list_source
+from lakehouse.operate.operator_change import (
     Decided,
     Operator,
     change_id,

@@ -10,8 +10,8 @@ from lakehouse.bookmark_history import named_version
 from lakehouse.bookmark_move import seen_as, seen_nothing
 from lakehouse.errors import UsageError
 from lakehouse.model import Decision, ObjectDecision
-from lakehouse.move import BookmarkChange, Listed, Move, change_bookmark, decisions_of, outcomes_of
-from lakehouse.operator_change import Operator
+from lakehouse.operate.move import BookmarkChange, Listed, Move, change_bookmark, decisions_of, outcomes_of
+from lakehouse.operate.operator_change import Operator
 from lakehouse.position import Position
 from lakehouse.services import Services
 from lakehouse.state import load_bookmark

@@ -1,8 +1,8 @@
 """Publishes what an operator decided: one snapshot of ours, the bookmark's version + 1, author and reason stored.
 
 It goes through the same commit as a batch (DESIGN §3), under the table's lease. What is decided about objects stands
-beside the set of seen ones; a change of the position alone changes that set. Owns no decision: `lakehouse.adopt`,
-`lakehouse.dedupe`, `lakehouse.object_change` and `lakehouse.move` say what changes.
+beside the set of seen ones; a change of the position alone changes that set. Owns no decision: `adopt`, `dedupe`,
+`object_change` and `move` of this package say what changes.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ from lakehouse.catalog import translated
 from lakehouse.errors import CountsDiffer, DataError, UsageError
 from lakehouse.iceberg import PARALLEL_READS, LiveFiles, live_files
 from lakehouse.model import DateCounts, Equation, Manifest, Reference, RowCounts
-from lakehouse.move import BookmarkChange, Listed, Move, Restored, change_bookmark
-from lakehouse.operator_change import Operator
+from lakehouse.operate.move import BookmarkChange, Listed, Move, Restored, change_bookmark
+from lakehouse.operate.operator_change import Operator
 from lakehouse.position import Position
 from lakehouse.reconcile import LIVE_CHANGE, expected_by_date
 from lakehouse.services import Services

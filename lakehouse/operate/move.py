@@ -1,7 +1,7 @@
 """A move of a context's position: what it is, how it is published, and what a load would read after it.
 
-Each is one published version (`lakehouse.operator_change`) whose manifest carries what is known after it. Where a
-position goes is decided by those who move it; what a load would read then is the plan's.
+Each is one published version (`lakehouse.operate.operator_change`) whose manifest carries what is known after it. Where
+a position goes is decided by those who move it; what a load would read then is the plan's.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from lakehouse.model import (
     State,
     Window,
 )
-from lakehouse.object_change import forgotten_deletes, list_source
-from lakehouse.operator_change import (
+from lakehouse.operate.object_change import forgotten_deletes, list_source
+from lakehouse.operate.operator_change import (
     Decided,
     Operator,
     change_id,

@@ -11,8 +11,8 @@ from lakehouse.bookmark import IMPORT
 from lakehouse.errors import UsageError
 from lakehouse.glue_state import GlueState
 from lakehouse.model import Decision
-from lakehouse.move import BookmarkChange, Listed, Move, change_bookmark, decisions_of, outcomes_of
-from lakehouse.operator_change import Operator
+from lakehouse.operate.move import BookmarkChange, Listed, Move, change_bookmark, decisions_of, outcomes_of
+from lakehouse.operate.operator_change import Operator
 from lakehouse.position import Position
 from lakehouse.services import Services
 
