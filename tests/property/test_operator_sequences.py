@@ -237,6 +237,7 @@ def test_operator_sequences(stack: Any, tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.chaos
+@pytest.mark.timeout(0)
 def test_two_hundred_operator_sequences(stack: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     seed = int(os.environ.get("LAKEHOUSE_CHAOS_SEED") or 0)
     with capsys.disabled():
