@@ -9,15 +9,8 @@ from __future__ import annotations
 import os
 import signal
 
-POINTS = (
-    "after_lease",
-    "after_stage",
-    "after_write",
-    "before_publish",
-    "after_publish",
-    "after_expire",
-    "before_removal",
-)
+LOAD_POINTS = ("after_lease", "after_stage", "after_write", "before_publish", "after_publish")
+UPKEEP_POINTS = ("after_expire", "before_removal")
 
 
 def fault_point(name: str) -> None:
