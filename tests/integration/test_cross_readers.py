@@ -232,6 +232,7 @@ def test_every_snapshot_of_ours_is_whole(stack: Any, tmp_path: Path, duckdb_read
         assert {row["order_id"]: row["amount"] for row in found} == before
 
 
+@pytest.mark.chaos
 def test_g35_a_table_that_went_back_is_read_the_same_by_all(stack: Any, tmp_path: Path, readers: list[Reader]) -> None:
     """Its delete files count as they did, and files that are live again are read."""
     shop = shop_of(stack, tmp_path, properties=MERGE_ON_READ)
@@ -256,7 +257,8 @@ class TestAfterSpark:
         keys = shop.table.scan(selected_fields=("order_id",)).to_arrow().num_rows
         assert keys == len(shop.rows)
 
-    @pytest.mark.parametrize("granularity", ["partition", pytest.param("file", marks=pytest.mark.chaos)])
+    @pytest.mark.chaos
+    @pytest.mark.parametrize("granularity", ["partition", "file"])
     def test_position_deletes(
         self, shop: Shop, spark: SparkReader, duckdb_reader: DuckDBReader, granularity: str
     ) -> None:
@@ -326,6 +328,7 @@ class TestAfterSpark:
         for reader in (PyIcebergReader(), spark, duckdb_reader):
             assert in_order(reader.rows(shop.table, columns)) == expected, reader.name
 
+    @pytest.mark.chaos
     def test_a_changed_partition_spec(self, shop: Shop, spark: SparkReader, duckdb_reader: DuckDBReader) -> None:
         shop.fill()
         spark.execute(f"alter table {shop.sql_name} set tblproperties('write.merge.mode'='merge-on-read')")

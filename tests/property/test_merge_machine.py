@@ -428,7 +428,7 @@ class Appends(MergeMachine):
 
 
 MACHINES = [Upserts, Snapshots, Replacements, Appends]
-SHORT = {Upserts: 4, Snapshots: 4, Replacements: 2, Appends: 2}
+SHORT = {Upserts: 2, Snapshots: 2, Replacements: 1, Appends: 1}
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
 

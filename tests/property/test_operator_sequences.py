@@ -231,7 +231,7 @@ def live(stack: Any, folder: Path, seed: int, steps: int) -> Life:
     return life
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [1])
 def test_operator_sequences(stack: Any, tmp_path: Path, seed: int) -> None:
     live(stack, tmp_path / "life", seed, STEPS)
 

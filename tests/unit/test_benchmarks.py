@@ -444,6 +444,7 @@ def test_the_version_of_java_is_read(text: str, version: int | None) -> None:
     assert parse_java_version(text) == version
 
 
+@pytest.mark.chaos
 @pytest.mark.timeout(600)  # about twenty processes, one after another
 def test_the_whole_benchmark_on_a_small_table(tmp_path: Path) -> None:
     options = ["--rows", "20000", "--workloads", "rerun-full", "rerun-incremental", "--peers", "pyiceberg"]
@@ -459,6 +460,7 @@ def test_the_whole_benchmark_on_a_small_table(tmp_path: Path) -> None:
     assert len(daily["largest_steps"]) == 2
 
 
+@pytest.mark.chaos
 @pytest.mark.timeout(600)
 def test_the_benchmark_of_reading_on_small_files(tmp_path: Path) -> None:
     options = ["--rows", "20000", "--workloads", "small-files", "big-csv", "--repeat", "1"]
