@@ -18,8 +18,7 @@ from lakehouse.operate.operator_change import (
     Operator,
     change_id,
     decide,
-    publish_decided,
-    stand_now,
+    publish_and_tell,
     with_table,
 )
 from lakehouse.position import Position, any_position
@@ -125,16 +124,7 @@ def _publish(
         started_at=started_at,
         renamed=Renamed(old, tag.snapshot_id),
     )
-    if publish_decided(named, position, decided, operator, services) is None:
-        return None
-    now = stand_now(named, services)
-    return replace(
-        told,
-        state=State.COMMITTED,
-        bookmark_version=now.bookmark_version,
-        snapshot_id=now.snapshot_id,
-        ledger=now.ledger,
-    )
+    return publish_and_tell(told, named, position, decided, operator, services)
 
 
 def _warnings(declaration: Declaration, old: str, new: str) -> tuple[str, ...]:

@@ -29,8 +29,7 @@ from lakehouse.operate.operator_change import (
     Operator,
     change_id,
     decide,
-    publish_decided,
-    stand_now,
+    publish_and_tell,
     with_table,
 )
 from lakehouse.position import Position, find_position
@@ -205,16 +204,7 @@ def _publish(
         foreign=told.foreign_snapshot,
     )
     reason = f"snapshot {told.foreign_snapshot}, net rows {told.rows:+d}: {operator.reason}"
-    if publish_decided(declaration, position, decided, replace(operator, reason=reason), services) is None:
-        return None
-    now = stand_now(declaration, services)
-    return replace(
-        told,
-        state=State.COMMITTED,
-        bookmark_version=now.bookmark_version,
-        snapshot_id=now.snapshot_id,
-        ledger=now.ledger,
-    )
+    return publish_and_tell(told, declaration, position, decided, replace(operator, reason=reason), services)
 
 
 def _by_date(net: Mapping[date | None, int]) -> dict[str, int]:

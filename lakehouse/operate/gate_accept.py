@@ -23,8 +23,7 @@ from lakehouse.operate.operator_change import (
     Operator,
     change_id,
     decide,
-    publish_decided,
-    stand_now,
+    publish_and_tell,
     with_table,
 )
 from lakehouse.placement import landing_date
@@ -219,13 +218,4 @@ def _publish(
         accepted=(acceptance,),
     )
     reason = f"gate {told.gate} of batch {record.batch_id}: {operator.reason}"
-    if publish_decided(declaration, position, decided, replace(operator, reason=reason), services) is None:
-        return None
-    now = stand_now(declaration, services)
-    return replace(
-        told,
-        state=State.COMMITTED,
-        bookmark_version=now.bookmark_version,
-        snapshot_id=now.snapshot_id,
-        ledger=now.ledger,
-    )
+    return publish_and_tell(told, declaration, position, decided, replace(operator, reason=reason), services)

@@ -18,8 +18,7 @@ from lakehouse.operate.operator_change import (
     acting,
     change_id,
     decide,
-    publish_decided,
-    stand_now,
+    publish_and_tell,
     with_table,
 )
 from lakehouse.position import Position, find_position
@@ -89,13 +88,18 @@ def _publish(
     started_at = services.now()
     bookmark, tag = position.bookmark, position.target.tag
     wanted = Hold(operator.author, operator.reason, started_at) if kind == HOLD else None
-    nothing = dry_run or (kind == UNHOLD and bookmark.held is None)
-    if nothing:
-        held = wanted if dry_run else bookmark.held
-        snapshot = tag.snapshot_id if tag else None
-        return HoldChange(
-            declaration.table, declaration.context, kind, State.NOTHING_TO_DO, dry_run, bookmark.version, snapshot, held
-        )
+    told = HoldChange(
+        table=declaration.table,
+        context=declaration.context,
+        change=kind,
+        state=State.NOTHING_TO_DO,
+        dry_run=dry_run,
+        bookmark_version=bookmark.version,
+        snapshot_id=tag.snapshot_id if tag else None,
+        held=wanted,
+    )
+    if dry_run or (kind == UNHOLD and bookmark.held is None):
+        return told
     position, live = with_table(declaration, position, services)
     decided = Decided(
         kind=kind,
@@ -105,17 +109,4 @@ def _publish(
         started_at=started_at,
         hold=wanted,
     )
-    if publish_decided(declaration, position, decided, operator, services) is None:
-        return None
-    now = stand_now(declaration, services)
-    return HoldChange(
-        declaration.table,
-        declaration.context,
-        kind,
-        State.COMMITTED,
-        dry_run,
-        now.bookmark_version,
-        now.snapshot_id,
-        wanted,
-        now.ledger,
-    )
+    return publish_and_tell(told, declaration, position, decided, operator, services)

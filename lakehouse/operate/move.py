@@ -7,7 +7,7 @@ a position goes is decided by those who move it; what a load would read then is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
@@ -35,8 +35,7 @@ from lakehouse.operate.operator_change import (
     Operator,
     change_id,
     decide,
-    publish_decided,
-    stand_now,
+    publish_and_tell,
     with_table,
 )
 from lakehouse.plan import decide_objects, make_plan
@@ -207,16 +206,7 @@ def publish_move(
         moved=_after(declaration, position, move),
         restored=restored.files if restored else None,
     )
-    if publish_decided(declaration, position, decided, operator, services) is None:
-        return None
-    now = stand_now(declaration, services, bring_up=bring_up)
-    return replace(
-        told,
-        state=State.COMMITTED,
-        bookmark_version=now.bookmark_version,
-        snapshot_id=now.snapshot_id,
-        ledger=now.ledger,
-    )
+    return publish_and_tell(told, declaration, position, decided, operator, services, bring_up=bring_up)
 
 
 def _after(declaration: Declaration, position: Position, move: Move) -> Bookmark:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -32,8 +32,7 @@ from lakehouse.operate.operator_change import (
     Operator,
     change_id,
     decide,
-    publish_decided,
-    stand_now,
+    publish_and_tell,
     with_table,
 )
 from lakehouse.placement import landing_date
@@ -165,16 +164,7 @@ def publish_proposal(
         started_at=started_at,
         objects=outcomes,
     )
-    if publish_decided(declaration, position, decided, operator, services) is None:
-        return None
-    now = stand_now(declaration, services)
-    return replace(
-        told,
-        state=State.COMMITTED,
-        bookmark_version=now.bookmark_version,
-        snapshot_id=now.snapshot_id,
-        ledger=now.ledger,
-    )
+    return publish_and_tell(told, declaration, position, decided, operator, services)
 
 
 def list_source(declaration: Declaration, services: Services, window: Window) -> tuple[LandingObject, ...]:

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pyiceberg.manifest import DataFile
 
@@ -40,6 +40,7 @@ from lakehouse.model import (
     ObjectOutcome,
     Reference,
     RowCounts,
+    State,
 )
 from lakehouse.position import Position, find_position
 from lakehouse.process import this_process
@@ -221,6 +222,31 @@ def with_table(declaration: Declaration, position: Position, services: Services)
     assert position.target.table is not None
     with translated(f"table={declaration.table}"):
         return position, live_files(position.target.table, position.target.main)
+
+
+def publish_and_tell(
+    told: _Report,
+    declaration: Declaration,
+    position: Position,
+    decided: Decided,
+    operator: Operator,
+    services: Services,
+    *,
+    bring_up: Callable[[LedgerStanding, Services], object] = sync,
+) -> _Report | None:
+    """Publish what is decided, bring the ledger up, and complete the report of it, a dataclass with `state`,
+    `bookmark_version`, `snapshot_id` and `ledger`. None if others committed first: decide again."""
+    if publish_decided(declaration, position, decided, operator, services) is None:
+        return None
+    now = stand_now(declaration, services, bring_up=bring_up)
+    done: _Report = replace(
+        cast("Any", told),
+        state=State.COMMITTED,
+        bookmark_version=now.bookmark_version,
+        snapshot_id=now.snapshot_id,
+        ledger=now.ledger,
+    )
+    return done
 
 
 def stand_now(
