@@ -29,6 +29,7 @@ class Placement:
 
 
 EMPTY = "empty: 0 bytes"
+_NO_CONTROLS: frozenset[str] = frozenset()
 
 
 def place(obj: LandingObject, *, source: Source, controls: frozenset[str]) -> Placement:
@@ -40,6 +41,26 @@ def place(obj: LandingObject, *, source: Source, controls: frozenset[str]) -> Pl
         return Placement(None, f"outside the source {source.uri}")
     day, rest = _locate(obj.uri, source=source)
     return _placement(day, _ignored(obj, day, rest, source=source, controls=controls))
+
+
+class Places:
+    """Where the objects of one source belong; each is placed once, be it while the listing waits for its next page."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._known: dict[str, tuple[LandingObject, Placement]] = {}
+
+    def note(self, obj: LandingObject) -> tuple[LandingObject, Placement]:
+        """Place an object before it is known which objects are control files."""
+        placed = self._known[obj.uri] = obj, place(obj, source=self._source, controls=_NO_CONTROLS)
+        return placed
+
+    def of(self, obj: LandingObject, controls: frozenset[str]) -> tuple[LandingObject, Placement]:
+        """The object and its place; `controls` is what `control_uris` says of the whole listing."""
+        if obj.uri in controls:
+            return obj, place(obj, source=self._source, controls=controls)
+        known = self._known.get(obj.uri)
+        return known if known is not None and known[0] is obj else self.note(obj)
 
 
 @lru_cache(maxsize=4096)

@@ -32,9 +32,9 @@ from lakehouse.model import (
 from lakehouse.placement import (
     EMPTY,
     Placement,
+    Places,
     control_templates,
     control_uris,
-    place,
 )
 from lakehouse.ready import Readiness, readiness_of
 from lakehouse.whole_dates import DatePlan, cut_dates, plan_dates, reads_whole_dates
@@ -74,6 +74,7 @@ def make_plan(
     versions: VersionRange | None = None,
     failed: Collection[str] = (),
     accept_missing: bool = False,
+    places: Places | None = None,
 ) -> Plan:
     """Classify every listed object and cut what is planned into batches.
 
@@ -82,7 +83,7 @@ def make_plan(
     bookmark version that it began at; what it has read since is not read again. `versions` asks for what these bookmark
     versions read, and for nothing else. `failed` are the listed objects that this load could not fetch: they
     are left out, and the dates that need them wait. `accept_missing`: a snapshot's newest date is complete without the
-    consumed objects that are not listed any more.
+    consumed objects that are not listed any more. `places` are those that are known already, of this source.
 
     Raises UsageError for dates asked of an undated source and versions of a table that reads whole dates, ObjectChanged
     for a key that is listed twice.
@@ -98,7 +99,7 @@ def make_plan(
             f"the source names no landing dates, so none can be asked for: table={declaration.table}",
             next=f"lakehouse load {declaration.table}",
         )
-    placed = _placed(declaration, listing)
+    placed = _placed(declaration, listing, places or Places(declaration.source))
     asked = _may_be_read(placed, declaration, window)
     request = _Request(
         declaration=declaration,
@@ -155,7 +156,7 @@ def decide_objects(
 ) -> dict[str, ObjectDecision]:
     """What an incremental load without a window decides about objects, each by itself, whatever the rest of its date
     does. Those that are not listed are left out; `listing` holds at least all objects of their dates."""
-    placed = _placed(declaration, listing)
+    placed = _placed(declaration, listing, Places(declaration.source))
     wanted = frozenset(uris)
     ready = readiness_of(placed, source=declaration.source, bookmark=bookmark)
     request = _Request(
@@ -186,10 +187,11 @@ def batch_id_for(plan: Plan, objects: Sequence[ObjectDecision], *, table_uuid: s
     )
 
 
-def _placed(declaration: Declaration, listing: Sequence[LandingObject]) -> list[tuple[LandingObject, Placement]]:
-    source = declaration.source
-    controls = control_uris(listing, source=source, templates=control_templates(declaration))
-    return [(obj, place(obj, source=source, controls=controls)) for obj in _by_key(listing)]
+def _placed(
+    declaration: Declaration, listing: Sequence[LandingObject], places: Places
+) -> list[tuple[LandingObject, Placement]]:
+    controls = control_uris(listing, source=declaration.source, templates=control_templates(declaration))
+    return [places.of(obj, controls) for obj in _by_key(listing)]
 
 
 def _may_be_read(
