@@ -20,6 +20,7 @@ from lakehouse.attempt import write_record
 from lakehouse.batch import BatchResult, BatchTask, run_batch
 from lakehouse.batch.stopwatch import Stopwatch
 from lakehouse.batch_range import check_range, versions_between
+from lakehouse.bulk import in_bulk
 from lakehouse.delete_mark import check_delete_condition
 from lakehouse.errors import (
     Conflict,
@@ -49,7 +50,6 @@ from lakehouse.services import Progress, Services
 from lakehouse.storage import Storage, open_storage, split_uri
 from lakehouse.target import Target, foreign_since_bookmark
 from lakehouse.transform import check_sql
-from lakehouse.uncollected import uncollected
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -120,7 +120,7 @@ def plan_load(declaration: Declaration, request: LoadRequest, services: Services
     """The plan of one source that `ingest` would execute now. Writes nothing."""
     _check(declaration, request)
     now, places = services.now(), Places(declaration.source)
-    with uncollected(), ThreadPoolExecutor(1, thread_name_prefix="position") as beside:
+    with in_bulk(), ThreadPoolExecutor(1, thread_name_prefix="position") as beside:
         found = beside.submit(find_position, declaration, services)
         listing = _discover(_landing(declaration, services), declaration, request, places)
         position = found.result()
@@ -319,7 +319,7 @@ class _Load:
 def _discover(
     landing: Storage, declaration: Declaration, request: LoadRequest, places: Places
 ) -> Sequence[LandingObject]:
-    with uncollected():
+    with in_bulk():
         return discover(landing, declaration.source, request.window, told=places.note)
 
 
@@ -336,7 +336,7 @@ def _plan(
     failed: Collection[str] = (),
     question: Question | None = None,
 ) -> Plan:
-    with uncollected():
+    with in_bulk():
         plan = make_plan(
             declaration=declaration,
             bookmark=position.bookmark,

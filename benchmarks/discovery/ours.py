@@ -19,6 +19,7 @@ import dagster as dg
 import lakehouse.storage.s3  # noqa: F401  # imported before the clock starts
 from benchmarks.machine import Meter
 from benchmarks.workload import BUCKET
+from lakehouse.bulk import in_bulk
 from lakehouse.declaration import Declaration, find_declaration
 from lakehouse.ingest import LoadRequest, plan_load
 from lakehouse.landing import discover
@@ -27,7 +28,6 @@ from lakehouse.orchestration import build_definitions
 from lakehouse.orchestration.cursor import read_cursor, write_cursor
 from lakehouse.services import open_services
 from lakehouse.storage import open_storage
-from lakehouse.uncollected import uncollected
 
 if TYPE_CHECKING:
     from dagster._core.definitions.sensor_definition import SensorExecutionData
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def listed() -> dict[str, Any]:
     declaration = _declaration()
     meter = Meter()
-    with uncollected():
+    with in_bulk():
         found = discover(open_storage(f"s3://{BUCKET}/", os.environ), declaration.source, Window())
     return {**meter.read(), "found": {"listed": len(found)}}
 

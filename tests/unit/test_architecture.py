@@ -37,7 +37,7 @@ LAYERS = (
         "settings",
         "scratch",
         "step_log",
-        "uncollected",
+        "bulk",
         "engines",
         "storage",
         "iceberg",
