@@ -182,6 +182,26 @@ def was_refused(error: BaseException) -> bool:
     return _is_sql(error) and re.search(r"database is locked|statement timeout|lock timeout", str(error)) is not None
 
 
+def refused_operation(error: BaseException) -> str | None:
+    """The call that was understood and is not allowed, as its service names it: `HeadObject`, `UpdateTable`.
+
+    Empty where the service names none, None for an error that says something else.
+    """
+    text = _one_line(error)
+    if isinstance(error, ClientError):
+        denied = "AccessDenied" in str(error.response.get("Error", {}).get("Code", ""))
+        return error.operation_name if denied else None
+    if isinstance(error, PermissionError):
+        return ""
+    if isinstance(error, OSError):
+        operation = re.search(r"ACCESS_DENIED during (\w+) operation", text)
+        return operation[1] if operation else "" if re.search(r"ACCESS_DENIED|AccessDenied", text) else None
+    if isinstance(error, ForbiddenError):
+        return ""
+    denied = _is_sql(error) and re.search(r"InsufficientPrivilege|permission denied", text) is not None
+    return "" if denied else None
+
+
 def translate(error: BaseException, subject: str) -> LakehouseError | None:
     """Our error for a foreign one; None if it is not one we know."""
     text = _one_line(error)
@@ -214,10 +234,14 @@ def translate(error: BaseException, subject: str) -> LakehouseError | None:
 
 
 def _translate_storage(subject: str, text: str) -> LakehouseError:
+    if re.search(r"ExpiredToken|EXPIRED", text):
+        return ConfigurationError(f"{subject}: the credentials for the table's storage have expired: {text}")
     if re.search(r"ACCESS_DENIED|AccessDenied|INVALID_ACCESS_KEY|InvalidAccessKeyId|SIGNATURE|Forbidden|403", text):
         return ConfigurationError(f"{subject}: the table's storage refuses our credentials: {text}")
     if re.search(r"NO_SUCH_BUCKET|NoSuchBucket|bucket does not exist", text):
         return ConfigurationError(f"{subject}: the table's bucket is missing: {text}")
+    if re.search(r"HTTP status 301|AuthorizationHeaderMalformed|the bucket is located in", text):
+        return ConfigurationError(f"{subject}: the table's bucket is in another region, set s3.region: {text}")
     return Unavailable(f"{subject}: the table's storage does not answer: {text}")
 
 

@@ -66,7 +66,7 @@ def open_services(
     return Services(
         catalog=opened,
         catalog_name=name,
-        state=open_storage(settings.state or _state_beside(opened), env),
+        state=open_storage(state_address(settings, opened), env),
         settings=settings,
         env=env,
         now=lambda: datetime.now(UTC),
@@ -78,8 +78,13 @@ def open_services(
     )
 
 
-def _state_beside(catalog: Catalog) -> str:
-    """A plain warehouse may hold the state, in a folder that is no table's (DESIGN §3)."""
+def state_address(settings: Settings, catalog: Catalog) -> str:
+    """Where the state lies: a plain warehouse may hold it, in a folder that is no table's (DESIGN §3).
+
+    Raises ConfigurationError where none is set and the warehouse cannot hold it.
+    """
+    if settings.state:
+        return settings.state
     warehouse = str(catalog.properties.get("warehouse", ""))
     if warehouse.startswith(("s3://", "file://")):
         return warehouse.rstrip("/") + "/.lakehouse"

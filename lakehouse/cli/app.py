@@ -23,6 +23,7 @@ from lakehouse.cli import (
     demo,
     dev,
     diagnose,
+    doctor,
     gate,
     load,
     maintain,
@@ -58,6 +59,7 @@ gate.add_to(app)
 demo.add_to(app)
 dev.add_to(app)
 diagnose.add_to(app)
+doctor.add_to(app)
 metrics.add_to(app)
 app.add_typer(stack.app, name="stack")
 pending.add_to(app)

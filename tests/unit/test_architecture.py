@@ -60,6 +60,7 @@ LAYERS = (
         "ingest",
         "evidence",
         "diagnose",
+        "doctor",
         "reread",
         "recount",
         "audit",
