@@ -35,6 +35,7 @@ from pyiceberg.utils.config import Config
 
 from lakehouse.errors import ConfigurationError, Conflict, LakehouseError, Unavailable
 from lakehouse.iceberg import CONNECT_SECONDS, READ_SECONDS, TimedRestCatalog, is_supported
+from lakehouse.redaction import redacted, remember, secrets_in
 from lakehouse.table_files import write_small_files_at_once
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def open_catalog(name: str) -> Catalog:
             next='lakehouse stack up && eval "$(lakehouse stack env)"   # for a local one',
         )
     texts = {S3_REQUEST_TIMEOUT: str(QUIET_SECONDS)} | {str(key): str(value) for key, value in properties.items()}
+    remember(secrets_in(texts))
     with translated(f"catalog={name}"):
         try:
             catalog = _open(name, texts)
@@ -143,6 +145,7 @@ def load_table(catalog: Catalog, table: str) -> Table | None:
             raise  # there is a table of this name, and it is somebody's Hive table
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
+    remember(secrets_in(found.config))  # what a catalog lends us
     write_small_files_at_once(found.io)
     return found
 
@@ -277,4 +280,4 @@ def _is_sql(error: BaseException) -> bool:
 
 
 def _one_line(error: BaseException) -> str:
-    return re.sub(r"\s+", " ", str(error)).strip()[:300] or type(error).__name__
+    return redacted(re.sub(r"\s+", " ", str(error)).strip())[:300] or type(error).__name__

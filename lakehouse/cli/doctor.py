@@ -6,7 +6,7 @@ import os
 import uuid
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -19,6 +19,7 @@ from lakehouse.declaration import Declaration, validate_all
 from lakehouse.doctor import Check, Standing, examine
 from lakehouse.errors import ConfigurationError
 from lakehouse.receipt_total import worst_exit_code
+from lakehouse.redaction import redacted
 from lakehouse.settings import assets_folder
 
 OneTable = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="namespace.table; default: every table")]
@@ -40,7 +41,8 @@ def doctor(table: OneTable = None, as_json: AsJson = False) -> None:
     declarations, problems = _declarations(table)
     checks: list[Check] = []
     found = examine(declarations, os.environ, now=lambda: datetime.now(UTC), new_id=lambda: uuid.uuid4().hex[:12])
-    for check in (*problems, *found):
+    for found_one in (*problems, *found):
+        check = replace(found_one, subject=redacted(found_one.subject), detail=redacted(found_one.detail))
         checks.append(check)
         if not as_json:
             console().print(_line(check))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
 
 from tests.services.faulty_http import FaultyHttp, Forward, Reply, Request
 
@@ -48,11 +49,12 @@ def _action(method: str, query: dict[str, list[str]]) -> str:
 
 @dataclass
 class S3Door:
-    """`refuse` answers None, or the S3 error code and status instead of the service."""
+    """`refuse` answers None, or the S3 error code and status instead of the service; `message` is what it says then."""
 
     url: str = ""
     seen: list[Asked] = field(default_factory=list)
     refuse: Callable[[Asked], tuple[str, int] | None] = lambda _: None
+    message: str = "no"
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, request: Request, forward: Forward) -> Reply:
@@ -61,7 +63,7 @@ class S3Door:
             self.seen += wanted
         for one in wanted:
             if (refused := self.refuse(one)) is not None:
-                return _refusal(*refused, one)
+                return _refusal(*refused, one, self.message)
         return forward(request)
 
 
@@ -73,7 +75,8 @@ def s3_door(upstream: str) -> Iterator[S3Door]:
         yield door
 
 
-def _refusal(code: str, status: int, one: Asked) -> Reply:
-    text = f"<Error><Code>{code}</Code><Message>no</Message><Resource>/{one.bucket}/{one.key}</Resource></Error>"
+def _refusal(code: str, status: int, one: Asked, message: str) -> Reply:
+    resource = f"<Resource>/{one.bucket}/{one.key}</Resource>"
+    text = f"<Error><Code>{code}</Code><Message>{escape(message)}</Message>{resource}</Error>"
     headers = {"Content-Type": "application/xml", "x-amz-bucket-region": "us-west-2"}
     return Reply(status, headers, f'<?xml version="1.0" encoding="UTF-8"?>\n{text}'.encode())

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2] / "lakehouse"
 LAYERS = (
-    ("errors", "types", "model", "naming", "units"),
+    ("redaction", "errors", "types", "model", "naming", "units"),
     ("declaration", "masking", "recover", "reconcile", "gate", "placement", "bookmark", "arrivals", "accepted"),
     (
         "stored_form",
@@ -75,7 +75,8 @@ LAYERS = (
     ("cli", "__main__"),
 )
 PURE = {
-    "errors", "types", "model", "naming", "units", "masking", "recover", "reconcile", "gate", "placement", "bookmark",
+    "redaction", "errors", "types", "model", "naming", "units", "masking",
+    "recover", "reconcile", "gate", "placement", "bookmark",
     "plan", "fingerprint", "accepted", "arrivals", "completeness", "stored_form", "manifest", "checkpoint", "ready",
     "sweep", "whole_dates", "receipt_total", "diagnosis", "measures", "bookmark_move", "glue_state",
 }  # fmt: skip
