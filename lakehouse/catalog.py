@@ -6,6 +6,7 @@ Never writes a table.
 from __future__ import annotations
 
 import errno
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -36,6 +37,7 @@ from pyiceberg.utils.config import Config
 from lakehouse.errors import ConfigurationError, Conflict, LakehouseError, Unavailable
 from lakehouse.iceberg import CONNECT_SECONDS, READ_SECONDS, TimedRestCatalog, is_supported
 from lakehouse.redaction import redacted, remember, secrets_in
+from lakehouse.secrets import fetch_secret, secret_named
 from lakehouse.table_files import write_small_files_at_once
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ def open_catalog(name: str) -> Catalog:
             f"catalog {name} is not configured: set PYICEBERG_CATALOG__{name.upper()}__URI and the like",
             next='lakehouse stack up && eval "$(lakehouse stack env)"   # for a local one',
         )
-    texts = {S3_REQUEST_TIMEOUT: str(QUIET_SECONDS)} | {str(key): str(value) for key, value in properties.items()}
+    texts = {S3_REQUEST_TIMEOUT: str(QUIET_SECONDS)} | {str(key): _text(value) for key, value in properties.items()}
     remember(secrets_in(texts))
     with translated(f"catalog={name}"):
         try:
@@ -80,6 +82,12 @@ def open_catalog(name: str) -> Catalog:
     if not is_supported(catalog):
         raise ConfigurationError(f"catalog {name}: type {type(catalog).__name__} is not supported; REST, SQL or Glue")
     return catalog
+
+
+def _text(value: object) -> str:
+    """A property as it is written, or the secret that it names."""
+    secret = secret_named(value)
+    return str(value) if secret is None else fetch_secret(secret, os.environ)
 
 
 def _open(name: str, texts: dict[str, str]) -> Catalog:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from tests.catalogs import CatalogLake, CatalogStack, glue_stack
 from tests.conftest import RunningStack
 from tests.lake import DAY_1, Lake, csv, order
 from tests.services.faulty_http import FaultyHttp, Forward, Reply, Request
-from tests.services.glue import operation
+from tests.services.glue import operation, refused
 from tests.services.s3_door import Asked, S3Door, s3_door
 
 Refuse = Callable[[Asked], tuple[str, int] | None]
@@ -231,7 +230,7 @@ def test_a_right_on_glue_is_named(
     stack: RunningStack, glue: FaultyHttp, tmp_path: Path, call: str, check: str, standing: str, grant: str
 ) -> None:
     def between(request: Request, forward: Forward) -> Reply:
-        return denied_by_glue(call) if operation(request) == call else forward(request)
+        return refused(call) if operation(request) == call else forward(request)
 
     with FaultyHttp(glue.url, between=between).running() as refusing:
         lake = CatalogLake(glue_stack(stack, refusing), tmp_path)
@@ -241,10 +240,3 @@ def test_a_right_on_glue_is_named(
     action, _, resource = grant.format(name=lake.name, glue="arn:aws:glue:us-east-1:<account>").partition(" on ")
     assert found["grant"].startswith(f"{action} on arn:aws:glue:us-east-1:<account>:catalog, ")
     assert found["grant"].endswith(resource)
-
-
-def denied_by_glue(call: str) -> Reply:
-    name = "AccessDeniedException"
-    body = {"__type": name, "Message": f"User: nobody is not authorized to perform: glue:{call}"}
-    headers = {"Content-Type": "application/x-amz-json-1.1", "x-amzn-ErrorType": name}
-    return Reply(400, headers, json.dumps(body).encode())

@@ -35,6 +35,7 @@ LAYERS = (
         "process",
         "settings",
         "scratch",
+        "secrets",
         "step_log",
         "uncollected",
         "engines",
