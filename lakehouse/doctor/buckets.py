@@ -136,9 +136,13 @@ def _read_one(place: _Place, found: list[LandingObject] | None, new_id: str) -> 
     storage, name = place.storage, "source read"
     obj = next((one for one in found or [] if one.size), None)
     if obj is None:
-        # Where listing is allowed, S3 tells a key that is not there from one that may not be read.
         _, refused = place.attempt(name, GET, lambda: storage.read(f"lakehouse-doctor-{new_id}"))
-        yield refused or ok(name, place.uri, "asked for a key that is not there: no object has bytes yet")
+        if refused and refused.grant:
+            # S3 tells only who may list the whole bucket that a key is not there; others are refused.
+            text = "cannot be told before there is an object: a key that is not there is refused"
+            yield warning(name, place.uri, text, grant=refused.grant, next="lakehouse doctor once an object has landed")
+        else:
+            yield refused or ok(name, place.uri, "asked for a key that is not there: no object has bytes yet")
         return
     try:
         _, refused = place.attempt(name, GET, lambda: storage.fetch_beginning(obj))

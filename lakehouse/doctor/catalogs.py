@@ -30,9 +30,9 @@ from lakehouse.doctor.grants import (
     PUT,
     CatalogAccount,
     CatalogCall,
+    for_operation,
     in_catalog,
     on_objects,
-    s3_action,
 )
 from lakehouse.errors import Conflict, LakehouseError, RetryLater
 from lakehouse.maintain.listing import list_folder
@@ -64,6 +64,7 @@ def check_table(catalog: Catalog, table: str, *, new_id: str, state: str | None)
         "table load",
         table,
         grant=in_catalog(CatalogCall.LOAD, account, namespace=namespace, table=name),
+        files=account.warehouse,
     )
     if refused:
         yield refused
@@ -91,43 +92,44 @@ def check_catalog(catalog: Catalog, name: str, *, ops_namespace: str, new_id: st
     def grant(call: CatalogCall) -> str:
         return in_catalog(call, account, namespace=ops_namespace, table=naming.doctor_table("*"))
 
-    refused = _refusal(
-        lambda: ensure_namespace(catalog, ops_namespace), "namespace", ops_namespace, grant=grant(CatalogCall.NAMESPACE)
-    )
+    def attempt(act: Callable[[], object], step: str, call: CatalogCall) -> Check | None:
+        return _refusal(act, step, probe, grant=grant(call), files=account.warehouse)
+
+    refused = attempt(lambda: ensure_namespace(catalog, ops_namespace), "namespace", CatalogCall.NAMESPACE)
     yield refused or ok("namespace", ops_namespace)
-    made: list[Table] = []
     if not refused:
-        refused = _refusal(
-            lambda: made.append(_make(catalog, probe)), "table create", probe, grant=grant(CatalogCall.CREATE)
-        )
+        refused = attempt(lambda: _make(catalog, probe), "table create", CatalogCall.CREATE)
         yield refused or ok("table create", probe)
     if refused:
         yield skipped("table commit", name, "no table of our own could be made")
         return
-    (table,) = made
+    made: list[Table | None] = []
     try:
-        yield _refusal(lambda: _commit(catalog, table), "table commit", probe, grant=grant(CatalogCall.COMMIT)) or ok(
-            "table commit", probe
-        )
-        yield from _check_files(table, new_id=new_id, region=account.region)
+        refused = attempt(lambda: made.append(load_table(catalog, probe)), "table load", CatalogCall.LOAD)
+        if refused or made[0] is None:
+            yield refused or missing("table load", probe, "the catalog does not show what it has just made")
+        else:
+            table = made[0]
+            refused = attempt(lambda: _commit(catalog, table), "table commit", CatalogCall.COMMIT)
+            yield refused or ok("table commit", probe)
+            yield from _check_files(table, new_id=new_id, region=account.region)
     finally:
-        refused = _refusal(lambda: catalog.purge_table(probe), "table drop", probe, grant="")
+        refused = attempt(lambda: catalog.purge_table(probe), "table drop", CatalogCall.DROP)
     if refused:
         yield warning(
             "table drop",
             probe,
             f"{refused.detail}; loads drop no table, but this one stays",
-            grant=grant(CatalogCall.DROP),
+            grant=refused.grant,
             next=f"drop table {probe}",
         )
     else:
         yield ok("table drop", probe)
 
 
-def _make(catalog: Catalog, name: str) -> Table:
+def _make(catalog: Catalog, name: str) -> None:
     schema = Schema(NestedField(field_id=1, name="probe", field_type=StringType(), required=False))
-    made = catalog.create_table(name, schema=schema, partition_spec=UNPARTITIONED_PARTITION_SPEC)
-    return load_table(catalog, name) or made
+    catalog.create_table(name, schema=schema, partition_spec=UNPARTITIONED_PARTITION_SPEC)
 
 
 def _commit(catalog: Catalog, table: Table) -> None:
@@ -182,7 +184,7 @@ def _check_files(table: Table, *, new_id: str, region: str) -> Iterator[Check]:
 
 def _refusal(act: Callable[[], object], name: str, subject: str, *, grant: str, files: str = "") -> Check | None:
     """None if it went well. `grant` is what is missing if the call is refused without naming what it needs; `files` is
-    the folder, where the calls are those of S3."""
+    the folder that calls of S3 are about."""
     try:
         with translated(subject):
             act()
@@ -193,8 +195,8 @@ def _refusal(act: Callable[[], object], name: str, subject: str, *, grant: str, 
         if operation is None:
             code = 3 if isinstance(error, RetryLater) else 2
             return missing(name, subject, error.message, next=error.next or "lakehouse doctor", exit_code=code)
-        if operation and files:
-            grant = on_objects(s3_action(operation), files)
+        if operation:
+            grant = for_operation(operation, files) or grant
         detail = "not allowed" + (f": {operation}" if operation else "")
         return missing(name, subject, detail, grant=grant, next=_AGAIN)
     return None

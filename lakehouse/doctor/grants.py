@@ -18,6 +18,10 @@ _S3_ACTIONS = {
     "HeadBucket": LIST,
     "DeleteObject": DELETE,
     "DeleteObjects": DELETE,
+    "PutObject": PUT,
+    "CreateMultipartUpload": PUT,
+    "UploadPart": PUT,
+    "CompleteMultipartUpload": PUT,
 }
 
 
@@ -68,15 +72,20 @@ def on_objects(action: str, uri: str, *, region: str = "") -> str:
     if not uri.startswith("s3://"):
         return ""
     bucket, _, folder = uri.removeprefix("s3://").partition("/")
+    folder = folder if not folder or folder.endswith("/") else folder + "/"
     arn = f"arn:{_partition(region)}:s3:::{bucket}"
     if action == LIST:
         return f"{action} on {arn}" + (f' with s3:prefix "{folder}*"' if folder else "")
     return f"{action} on {arn}/{folder}*"
 
 
-def s3_action(operation: str) -> str:
-    """The IAM action that an S3 operation needs; writing in parts is all one."""
-    return _S3_ACTIONS.get(operation, PUT)
+def for_operation(operation: str, uri: str, *, region: str = "") -> str:
+    """What an S3 operation needs below a folder; empty for an operation of another service."""
+    action = _S3_ACTIONS.get(operation, "")
+    grant = on_objects(action, uri, region=region) if action else ""
+    if grant and operation == "HeadObject":
+        grant += f", and {LIST} on the whole bucket: else S3 refuses keys that are not there"
+    return grant
 
 
 def in_catalog(call: CatalogCall, account: CatalogAccount, *, namespace: str, table: str = "*") -> str:

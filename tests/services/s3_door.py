@@ -49,12 +49,16 @@ def _action(method: str, query: dict[str, list[str]]) -> str:
 
 @dataclass
 class S3Door:
-    """`refuse` answers None, or the S3 error code and status instead of the service; `message` is what it says then."""
+    """`refuse` answers None, or the S3 error code and status instead of the service; `message` is what it says then.
+
+    `hidden`: S3 tells only who may list the bucket that a key is not there; others are refused.
+    """
 
     url: str = ""
     seen: list[Asked] = field(default_factory=list)
     refuse: Callable[[Asked], tuple[str, int] | None] = lambda _: None
     message: str = "no"
+    hidden: Callable[[Asked], bool] = lambda _: False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, request: Request, forward: Forward) -> Reply:
@@ -64,7 +68,9 @@ class S3Door:
         for one in wanted:
             if (refused := self.refuse(one)) is not None:
                 return _refusal(*refused, one, self.message)
-        return forward(request)
+        reply = forward(request)
+        gone = reply.status == 404 and any(self.hidden(one) for one in wanted)
+        return _refusal("AccessDenied", 403, wanted[0], self.message) if gone else reply
 
 
 @contextmanager
