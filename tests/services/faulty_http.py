@@ -30,9 +30,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
+    """`length` is what an answer without a body said of the one that it stands for."""
+
     status: int
     headers: Mapping[str, str]
     body: bytes
+    length: str | None = None
 
 
 Forward = Callable[[Request], Reply]
@@ -50,8 +53,16 @@ class _Fault:
 class FaultyHttp:
     """Faults wait in `lose`, `refuse` and `hold` for the first `times` requests that match; `hits` counts them."""
 
-    def __init__(self, upstream: str, *, between: Callable[[Request, Forward], Reply] | None = None) -> None:
+    def __init__(
+        self,
+        upstream: str,
+        *,
+        between: Callable[[Request, Forward], Reply] | None = None,
+        as_addressed: bool = False,
+    ) -> None:
+        """`as_addressed` hands on the Host header, which signatures of AWS cover."""
         split = urlsplit(upstream)
+        self._dropped = _HOP_BY_HOP - ({"host"} if as_addressed else set())
         self._upstream = (split.hostname or "", split.port or 80)
         self._between = between
         self._faults: list[_Fault] = []
@@ -106,7 +117,7 @@ class FaultyHttp:
             connection.request(request.method, request.path, body=request.body, headers=dict(request.headers))
             response = connection.getresponse()
             headers = {k: v for k, v in response.getheaders() if k.lower() not in _HOP_BY_HOP}
-            return Reply(response.status, headers, response.read())
+            return Reply(response.status, headers, response.read(), response.getheader("Content-Length"))
         finally:
             connection.close()
 
@@ -136,12 +147,29 @@ class FaultyHttp:
                 except OSError:
                     self.close_connection = True  # the client hung up, which is what faults are about
 
+            def handle_expect_100(self) -> bool:
+                """A client that asks before it sends its body waits for a second otherwise."""
+                done = super().handle_expect_100()
+                self.wfile.flush()
+                return done
+
             def log_message(self, format: str, *args: object) -> None:
                 """Says nothing: pytest shows what matters."""
 
+            def _body(self) -> bytes:
+                if "chunked" not in self.headers.get("Transfer-Encoding", ""):
+                    return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                whole = b""
+                while size := int(self.rfile.readline().split(b";")[0], 16):
+                    whole += self.rfile.read(size)
+                    self.rfile.readline()
+                while self.rfile.readline().strip():
+                    pass
+                return whole
+
             def _serve(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP_BY_HOP}
+                body = self._body()
+                headers = {k: v for k, v in self.headers.items() if k.lower() not in proxy._dropped}
                 reply = proxy._answer(Request(self.command, self.path, headers, body))
                 if reply is None:
                     self.close_connection = True
@@ -150,7 +178,9 @@ class FaultyHttp:
                 self.send_response(reply.status)
                 for name, value in reply.headers.items():
                     self.send_header(name, value)
-                if reply.status != 204:
+                if self.command == "HEAD":
+                    self.send_header("Content-Length", reply.length or "0")
+                elif reply.status != 204:
                     self.send_header("Content-Length", str(len(reply.body)))
                 self.end_headers()
                 if self.command != "HEAD":
