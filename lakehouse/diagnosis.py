@@ -81,7 +81,8 @@ class Failure:
 @dataclass(frozen=True, slots=True)
 class Lease:
     """The table's lease as it concerns one source. `gone`: its process is certainly dead; `published`: the attempt that
-    it names, or its run, is behind the tag. `finished`: its load said how it ended."""
+    it names, or its run, is behind the tag; of a finished load this is looked up where it could not tell. `finished`:
+    its load said how it ended."""
 
     run_id: str
     host: str
@@ -248,6 +249,8 @@ def _ended(evidence: Evidence) -> Diagnosis | None:
     """A load that has said how it ended: the newest attempt's record, or the last words in the lease."""
     lease = evidence.lease
     said = lease.failure if lease is not None and lease.finished else None
+    if said is not None and lease is not None and lease.published:
+        said = None  # it could not see that its commit had landed
     newest = next(iter(evidence.attempts), None)
     if newest is not None and lease is not None and newest.ended_at < lease.since and _came_to_its_end(lease):
         newest = None  # a later load would have tried the batch again

@@ -179,6 +179,7 @@ class _Load:
             _refuse_missing(plan, self._request)
             if not plan.batches:
                 break
+            fault_point("after_plan")
             result = self._run_batch(plan, position, now)
             self._builder.ended(result)
             if result.state is State.BLOCKED:
