@@ -21,7 +21,7 @@ from lakehouse.attempt import AttemptRecord
 from lakehouse.audit import open_attempts
 from lakehouse.bookmark import ruling_of
 from lakehouse.diagnosis import Answer, Attempt, Evidence, Failure, Lease
-from lakehouse.errors import Detached, LakehouseError, OutcomeUnknown
+from lakehouse.errors import Detached, LakehouseError
 from lakehouse.lease import read_lease
 from lakehouse.lease_record import LeaseRecord
 from lakehouse.ledger import ledger_head
@@ -121,7 +121,6 @@ def _lease(declaration: Declaration, record: LeaseRecord | None, target: Target,
     if broken_off and holder.context not in ("", declaration.context):
         return None
     failed = next((f for f in holder.failures if f.context == declaration.context), None)
-    unsettled = failed is not None and failed.exit_code == OutcomeUnknown.exit_code
     return Lease(
         run_id=holder.run_id,
         host=holder.process.host,
@@ -134,7 +133,7 @@ def _lease(declaration: Declaration, record: LeaseRecord | None, target: Target,
         expires_at=record.expires_at,
         finished=record.free,
         gone=gone,
-        published=(not record.free or unsettled) and _is_published(record, target, services),
+        published=(failed is not None or not record.free) and _is_published(record, target, services),
         failure=Failure(failed.step, failed.error, failed.exit_code, holder.command, failed.next) if failed else None,
     )
 

@@ -24,6 +24,7 @@ from tests.lake import Lake
 
 LATER = timedelta(days=4)
 """By then what lies in the ledger's folders is old enough to go."""
+CANNOT_MOUNT = "no file system may be mounted here: the disk cannot be made full"
 
 
 @dataclass(frozen=True)
@@ -83,9 +84,9 @@ def _load_under(bench: Bench, lake: Lake, fault: Fault) -> Ended:
     if fault.kills:
         return bench.load(lake, env={"LAKEHOUSE_FAULT": fault.name}, checkpoint_every=1)
     if fault.name == NO_ROOM:
-        ended = bench.load(lake, full=True)
+        ended = bench.load(lake, pages=0)
         if ended.code == NO_MOUNT:
-            pytest.skip("no file system may be mounted here: the disk cannot be made full")
+            pytest.skip(CANNOT_MOUNT)
         return ended
     SERVICE_FAULTS[fault.name](bench.network, lake)
     ended = bench.load(lake, env=bench.network.env, patient=False)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fault.cell import Bench
 from tests.fault.forked import forks
-from tests.fault.record import SEEN, matrix_lines, random_lines, read_reports, write_record
+from tests.fault.record import matrix_lines, random_lines, read_reports, write_record
 from tests.fault.services import running_network
 from tests.fault.tables import Undisturbed
 
@@ -26,7 +26,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         report
         for found in terminalreporter.stats.values()
         for report in found
-        if isinstance(report, pytest.TestReport) and any(name == SEEN for name, _ in report.user_properties)
+        if isinstance(report, pytest.TestReport) and report.when == "call"
     ]
     cells, runs = read_reports(reports)
     for title, lines in (("kill matrix", matrix_lines(cells)), ("random fault runs", random_lines(runs))):

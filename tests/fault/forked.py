@@ -29,8 +29,8 @@ _NEW_USER, _NEW_MOUNTS, _PRIVATE = 0x10000000, 0x20000, 0x44000
 class Command:
     """One call of `lakehouse`. `kill_after`: seconds until it is killed, unless it has ended. `passed`: a file that
     gets the name of every fault point that it comes to. `checkpoint_every`: versions from checkpoint to checkpoint.
-    `full`: its spill folder lies on a file system without room. `patient` False: services are given up on early, and
-    pauses take no time."""
+    `pages`: so many of 4 KiB the file system of its spill folder has room for. `patient` False: services are given up
+    on early, and pauses take no time."""
 
     arguments: tuple[str, ...]
     env: Mapping[str, str]
@@ -38,7 +38,7 @@ class Command:
     kill_after: float | None = None
     passed: str = ""
     checkpoint_every: int = 0
-    full: bool = False
+    pages: int | None = None
     patient: bool = True
 
 
@@ -142,7 +142,7 @@ def _call(command: Command) -> int:
     from lakehouse.cli.app import main as lakehouse_main
 
     pyiceberg.catalog._ENV_CONFIG = Config()  # read once at import
-    if command.full and not _full_file_system(command.env["LAKEHOUSE_SPILL"]):
+    if command.pages is not None and not _small_file_system(command.env["LAKEHOUSE_SPILL"], command.pages):
         return NO_MOUNT
     if command.checkpoint_every:
         import lakehouse.bookmark
@@ -159,17 +159,17 @@ def _call(command: Command) -> int:
     return 0
 
 
-def _full_file_system(place: str) -> bool:
-    """Mount a file system of one page, for this process alone, and fill it."""
+def _small_file_system(place: str, pages: int) -> bool:
+    """Mount a file system with room for so many pages, for this process alone."""
     Path(place).mkdir(parents=True, exist_ok=True)
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_NEW_MOUNTS) and libc.unshare(_NEW_USER | _NEW_MOUNTS):
         return False
     if libc.mount(b"none", b"/", None, _PRIVATE, None):
         return False
-    if libc.mount(b"tmpfs", place.encode(), b"tmpfs", 0, b"size=4096"):
+    if libc.mount(b"tmpfs", place.encode(), b"tmpfs", 0, f"size={(pages + 1) * 4096}".encode()):
         return False
-    Path(place, "full").write_bytes(bytes(4096))
+    Path(place, "used").write_bytes(bytes(4096))  # a size of 0 means no bound
     return True
 
 
@@ -189,6 +189,7 @@ def _tell_points(file: Path) -> None:
     def tell(name: str) -> None:
         with file.open("a") as told:
             told.write(name + "\n")
+        real(name)
 
     real = lakehouse.faults.fault_point
     for module in [*sys.modules.values()]:

@@ -3,11 +3,12 @@ writes it."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tests.fault.matrix import FAULTS, Fault, cells, runs
-from tests.fault.record import RECORD
+from tests.fault.record import read_record
 from tests.fault.tables import LOADS, MODES, OBJECTS
 
 PAGE = "docs/kill-matrix.md"
@@ -31,8 +32,16 @@ A kill is a SIGKILL of the process that loads, at a named point inside a step (`
 S3 and of the catalog are made by a server of the tests between the load and the real service. This page is written by
 the matrix of the tests.
 
-| fault | what happens | exit | `diagnose` says | the rerun says | cells |
-|---|---|---|---|---|---|
+| fault | what happens | exit | `diagnose` says | the rerun says | green, of cells | run at |
+|---|---|---|---|---|---|---|
+"""
+_RANDOM = """
+## Random faults
+
+Loads of random data in a random write mode, each under a random fault: a kill at a point or at some time, a fault of
+the matrix, a service that fails at some request of the load, once or for good, a disk that is soon full. After each the
+table is compared with one to which nothing happened. What `diagnose` should say is decided by what is known apart from
+it: how the process ended, the points that it passed, and what the table and its ledger hold.
 """
 
 
@@ -43,27 +52,26 @@ def page() -> str:
         loads=" and in a ".join(LOADS),
         cells=sum(map(runs, cells())),
     )
-    return head + "".join(map(_row, FAULTS)) + _figures()
+    record = read_record()
+    rows = [_row(fault, record["faults"].get(fault.name)) for fault in FAULTS]
+    return head + "".join(rows) + _random(record["random"])
 
 
-def _row(fault: Fault) -> str:
+def _row(fault: Fault, seen: Mapping[str, Any] | None) -> str:
     code = "killed" if fault.kills else fault.outcome.code
     states = " or ".join(state.value for state in (fault.outcome.state, fault.or_else) if state)
-    count = sum(runs(cell) for cell in cells() if cell.fault == fault)
     what = f"killed when {fault.what}" if fault.kills else fault.what
-    return f"| `{fault.name}` | {what} | {code} | {states} | {fault.outcome.rerun} | {count} |\n"
+    total = sum(runs(cell) for cell in cells() if cell.fault == fault)
+    counts = f"{seen['green'] if seen else '-'} / {total}"
+    when = f"{seen['date']} `{seen['commit']}`" if seen else "-"
+    return f"| `{fault.name}` | {what} | {code} | {states} | {fault.outcome.rerun} | {counts} | {when} |\n"
 
 
-def _figures() -> str:
-    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-    text = ""
-    if found := record.get("matrix"):
-        text += f"\n## The last complete run\n\n{found['date']}, commit `{found['commit']}`: {found['summary']}.\n"
-    if found := record.get("random"):
-        text += (
-            "\n## Random faults\n\n" + "\n".join(found["lines"]) + f"\n\n{found['date']}, commit `{found['commit']}`.\n"
-        )
-    return text
+def _random(found: Mapping[str, Any]) -> str:
+    if not found:
+        return ""
+    figures = "\n".join(found["lines"])
+    return f"{_RANDOM}\n{figures}\n\nRun at {found['date']} `{found['commit']}`.\n"
 
 
 if __name__ == "__main__":

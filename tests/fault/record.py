@@ -19,7 +19,7 @@ from tests.fault.tables import MODES
 SEEN = "fault"
 """The property of a test's report: a mapping with `kind`, and `passed` once that is known."""
 RECORD = Path(__file__).with_name("record.json")
-"""The last complete runs, as `LAKEHOUSE_CHAOS_RECORD=1 make chaos` writes them."""
+"""What `LAKEHOUSE_CHAOS_RECORD=1 make chaos` has seen last of each fault, and of random ones."""
 Seen = Mapping[str, Any]
 
 
@@ -58,20 +58,45 @@ def _summary(cells: Sequence[Seen]) -> str:
 
 
 def random_lines(found: Sequence[Seen]) -> list[str]:
-    """Figures of the random runs."""
-    return []
+    """Figures of the random runs, as a table of Markdown."""
+    if not found:
+        return []
+    by_state: dict[str, Counter[bool]] = defaultdict(Counter)
+    by_fault: Counter[str] = Counter()
+    for run in found:
+        by_state[run["state"]][not run["why"]] += 1
+        by_fault[run["fault"]] += 1
+    lost, extra = sum(run["lost"] for run in found), sum(run["extra"] for run in found)
+    named = ", ".join(f"{count} {name}" for name, count in sorted(by_fault.items()))
+    return [
+        f"{len(found)} runs ({named}): {lost} rows lost, {extra} doubled; the state was named "
+        f"{median(run['seconds'] for run in found):.2f} s after the fault (median).",
+        "",
+        "| `diagnose` said | right | wrong |",
+        "|---|---|---|",
+        *(f"| {state} | {count[True]} | {count[False]} |" for state, count in sorted(by_state.items())),
+    ]
 
 
 def write_record(cells: Sequence[Seen], found: Sequence[Seen]) -> None:
-    """Keep the figures, where they are asked for: of the matrix if every cell was run."""
+    """Keep the figures, where they are asked for: of a fault if every cell of it was run."""
     if not os.environ.get("LAKEHOUSE_CHAOS_RECORD"):
         return
-    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-    if sum(cell["cells"] for cell in cells) == sum(map(runs, all_cells())):
-        record["matrix"] = {**_when(), "summary": _summary(cells)}
+    record = read_record()
+    every = Counter(cell.fault.name for cell in all_cells() for _ in range(runs(cell)))
+    for name, total in every.items():
+        own = [cell for cell in cells if cell["fault"] == name]
+        if sum(cell["cells"] for cell in own) == total:
+            green = sum(cell["cells"] for cell in own if cell["passed"])
+            record["faults"][name] = {**_when(), "green": green}
     if found:
         record["random"] = {**_when(), "lines": random_lines(found)}
-    RECORD.write_text(json.dumps(record, indent=1) + "\n")
+    RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+
+
+def read_record() -> dict[str, Any]:
+    """`faults` by name, and `random`."""
+    return {"faults": {}, "random": {}} | (json.loads(RECORD.read_text()) if RECORD.exists() else {})
 
 
 def _when() -> dict[str, str]:

@@ -34,6 +34,11 @@ class Network:
     def hits(self) -> int:
         return self.s3.hits + self.catalog.hits
 
+    @property
+    def lease_is_stale(self) -> bool:
+        """Whether a load could not tell its lease how far it came."""
+        return any("/lease.json" in path for path in self.s3.hit)
+
     def clear(self) -> None:
         """No more faults; requests that were held go on to the service, and are answered, before this returns."""
         for one in (self.s3, self.catalog):
@@ -71,13 +76,13 @@ def _commit_of(namespace: str) -> Callable[[Lake], Matches]:
     return of
 
 
-def _refusal(status: int, code: str) -> Reply:
+def refusal(status: int, code: str) -> Reply:
     """An answer as S3 gives it."""
     body = f'<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code><Message>no</Message></Error>'
     return Reply(status, {"Content-Type": "application/xml"}, body.encode())
 
 
-def _trouble(status: int, kind: str) -> Reply:
+def trouble(status: int, kind: str) -> Reply:
     """An answer as a REST catalog gives it."""
     body = f'{{"error": {{"message": "no", "type": "{kind}", "code": {status}}}}}'
     return Reply(status, {"Content-Type": "application/json"}, body.encode())
@@ -90,9 +95,9 @@ _SNAPSHOT = _s3("PUT", "/metadata/", "snap-")
 _LEASE = _s3("PUT", "/state/", "/lease.json")
 _COMMIT = _commit_of("")
 _LEDGER_COMMIT = _commit_of("ops_")
-_BUSY = _refusal(503, "SlowDown")
-_BROKEN = _refusal(500, "InternalError")
-_EXPIRED = _refusal(403, "ExpiredToken")
+_BUSY = refusal(503, "SlowDown")
+_BROKEN = refusal(500, "InternalError")
+_EXPIRED = refusal(403, "ExpiredToken")
 
 
 def _of_target(matches: Callable[[Lake], Matches]) -> Callable[[Lake], Matches]:
@@ -121,18 +126,16 @@ SERVICE_FAULTS: Mapping[str, Callable[[Network, Lake], object]] = {
     "s3_loses_batch_manifest": lambda n, lake: n.s3.lose(_BATCH_MANIFEST(lake)),
     "s3_503_snapshot": lambda n, lake: n.s3.answer(_of_target(_SNAPSHOT)(lake), _BUSY, times=ALWAYS),
     "catalog_down": lambda n, lake: n.catalog.refuse(lambda r: lake.name in r.path, times=ALWAYS),
-    "catalog_refuses": lambda n, lake: n.catalog.answer(_COMMIT(lake), _trouble(503, "Unavailable"), times=ALWAYS),
-    "catalog_500_before": lambda n, lake: n.catalog.answer(_COMMIT(lake), _trouble(500, "Internal")),
-    "catalog_500_after": lambda n, lake: n.catalog.answer(_COMMIT(lake), _trouble(500, "Internal"), executed=True),
+    "catalog_refuses": lambda n, lake: n.catalog.answer(_COMMIT(lake), trouble(503, "Unavailable"), times=ALWAYS),
+    "catalog_500_before": lambda n, lake: n.catalog.answer(_COMMIT(lake), trouble(500, "Internal")),
+    "catalog_500_after": lambda n, lake: n.catalog.answer(_COMMIT(lake), trouble(500, "Internal"), executed=True),
     "catalog_cut_before": lambda n, lake: n.catalog.refuse(_COMMIT(lake)),
     "catalog_cut_after": lambda n, lake: n.catalog.lose(_COMMIT(lake)),
     "catalog_cut_in_answer": lambda n, lake: n.catalog.halve(_COMMIT(lake)),
     "catalog_timeout_before": lambda n, lake: n.catalog.hold(_COMMIT(lake)),
     "catalog_timeout_after": lambda n, lake: n.catalog.mute(_COMMIT(lake)),
     "catalog_vanishes": _vanish,
-    "ledger_refused": lambda n, lake: n.catalog.answer(
-        _LEDGER_COMMIT(lake), _trouble(503, "Unavailable"), times=ALWAYS
-    ),
+    "ledger_refused": lambda n, lake: n.catalog.answer(_LEDGER_COMMIT(lake), trouble(503, "Unavailable"), times=ALWAYS),
     "ledger_cut_after": lambda n, lake: n.catalog.lose(_LEDGER_COMMIT(lake)),
 }
 """What each does to a network, by its name in the matrix."""

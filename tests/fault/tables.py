@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +51,10 @@ _UNTOUCHED = range(100, 140)
 """Keys that nothing changes: so many that a file with few dead rows gets position deletes where they are asked for."""
 _COUNTED = ("decision", "rows_read", "rows_rejected", "rows_inserted", "rows_updated")
 
+_MIDNIGHT = datetime(2026, 8, 30, tzinfo=UTC)
+
 Row = tuple[int | str, str, int, str]
-"""(id, amount, minute, op); an empty id is a reject."""
+"""(id, amount, second of the day, op); an empty id is a reject."""
 Landing = Mapping[tuple[date, str], tuple[Row, ...]]
 
 
@@ -93,7 +95,10 @@ def make_lake(stack: Any, folder: Path, mode: str) -> Lake:
 
 def land(lake: Lake, files: Landing) -> None:
     for (day, name), rows in files.items():
-        lines = [f"{key},{amount},2026-08-30T10:{minute:02d}:00Z,{op}\n" for key, amount, minute, op in rows]
+        lines = [
+            f"{key},{amount},{_MIDNIGHT + timedelta(seconds=at):%Y-%m-%dT%H:%M:%SZ},{op}\n"
+            for key, amount, at, op in rows
+        ]
         lake.put(day, name, ("order_id,amount,order_time,op\n" + "".join(lines)).encode())
 
 

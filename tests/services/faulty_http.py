@@ -56,8 +56,8 @@ class _Fault:
 
 
 class FaultyHttp:
-    """Faults wait for the first `times` requests that match; `hits` counts them, `under_way` are requests without an
-    answer.
+    """Faults wait for the first `times` requests that match; `hit` are their paths, `under_way` counts requests
+    without an answer.
 
     `signed`: the service proves signatures over the name of the host, so it gets the one that clients say.
     """
@@ -71,11 +71,15 @@ class FaultyHttp:
         self._between = between
         self._faults: list[_Fault] = []
         self._lock = threading.Lock()
-        self.hits = 0
+        self.hit: list[str] = []
         self.under_way = 0
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}{split.path}"
+
+    @property
+    def hits(self) -> int:
+        return len(self.hit)
 
     @contextmanager
     def running(self) -> Iterator[FaultyHttp]:
@@ -118,7 +122,7 @@ class FaultyHttp:
             for fault in self._faults:
                 fault.gate.set()
             self._faults.clear()
-            self.hits = 0
+            self.hit.clear()
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
@@ -135,7 +139,7 @@ class FaultyHttp:
             for fault in self._faults:
                 if fault.times > 0 and fault.matches(request):
                     fault.times -= 1
-                    self.hits += 1
+                    self.hit.append(request.path)
                     return fault
         return None
 
