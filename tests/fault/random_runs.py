@@ -38,8 +38,8 @@ from tests.services.faulty_http import Request
 STATE_AT: Mapping[str, Condition] = {fault.name: fault.outcome.state for fault in KILLS}
 MOST_REQUESTS = 60
 """A load of these tables sends about so many to S3, half as many to the catalog."""
-UNKNOWN_OUTCOME = 4
-"""The exit code (INTERFACE)."""
+RETRY_LATER, UNKNOWN_OUTCOME = 3, 4
+"""Exit codes (INTERFACE)."""
 KILL_WITHIN = 1.2
 """Seconds: a load of these tables takes about one."""
 
@@ -205,8 +205,8 @@ def right_states(lake: Lake, ended: Ended, passed: list[str], *, before: int) ->
     if ended.code == NO_MOUNT:
         return {NOTHING, AFTER_PUBLISH}
     if _version(lake) > before:
-        if ended.code == 3 and (ended.said or {}).get("state") == "committed":
-            return {DURING_STAGING}  # of some objects
+        if ended.code == RETRY_LATER and "left for the next load" in ended.errors:
+            return {DURING_STAGING}  # of some objects; the others are loaded
         return {NOTHING if _ledger_stands(lake) else AFTER_PUBLISH}
     if ended.code == UNKNOWN_OUTCOME:
         return {UNKNOWN}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from lakehouse.model import State
 from tests.lake import DAY_1, DAY_2, Lake, csv, order
 
 
@@ -198,3 +200,18 @@ def test_a_failed_start_is_told_by_a_receipt_too(lake: Lake) -> None:
     code, receipt, errors = lake.cli("load", lake.table, "--json", env={"LAKEHOUSE_MEMORY": "much"})
     assert (code, receipt["state"], receipt["batches"]) == (2, "failed", [])
     assert "LAKEHOUSE_MEMORY" in errors
+
+
+def test_a_disk_that_is_full_while_objects_are_staged(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment's fault, and no bug of ours; the next load does it all."""
+    lake.put(DAY_1, "a.csv", csv(order(1)))
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lakehouse.batch.staging.stage_small_objects", full)
+        receipt = lake.load()
+    assert (receipt.exit_code, receipt.state) == (2, State.FAILED)
+    assert "No space left" in receipt.error and "LAKEHOUSE_SPILL" in receipt.next
+    assert lake.load().state is State.COMMITTED
