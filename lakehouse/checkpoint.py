@@ -17,13 +17,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from itertools import starmap
+from functools import reduce
+from itertools import chain, repeat
+from operator import sub
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.model import Checkpoint, Decision, Glance, Reference, Seen, SeenObject
+from lakehouse.model import Checkpoint, Decision, Fate, Glance, Reference, Seen, SeenObject
 from lakehouse.stored_form import (
     CHECKPOINT,
     OBJECT_FIELDS,
@@ -55,7 +57,7 @@ _INDEX_FIELDS: list[tuple[str, pa.DataType]] = [
     ("last_date", pa.date32()),
 ]
 _INDEX_SCHEMA = pa.schema(_INDEX_FIELDS)
-GLANCED = ("uri", *Glance._fields)
+GLANCED = ["uri", "etag", "version_id", *Fate._fields]
 """The columns of a part that `glances` needs."""
 _DECISIONS = {decision.value: decision for decision in Decision}
 _WHOLE_FILE_FORMATS = (1, 2)
@@ -160,17 +162,21 @@ def seen_objects(table: pa.Table) -> list[SeenObject]:
 
 def glances(table: pa.Table) -> Iterator[tuple[str, Glance]]:
     """The rows of a part as a plan looks at them, by uri."""
-    rows = zip(
-        read_column(table, "etag"),
-        read_column(table, "version_id"),
-        map(_DECISIONS.__getitem__, read_repeated(table, "decision")),
-        read_repeated(table, "reason"),
-        read_repeated(table, "batch_id"),
-        read_column(table, "bookmark_version"),
-        read_repeated(table, "declaration"),
-        strict=True,
-    )
-    return zip(read_column(table, "uri"), starmap(Glance, rows), strict=True)
+    glanced = map(Glance, read_column(table, "etag"), read_column(table, "version_id"), _fates(table))
+    return zip(read_column(table, "uri"), glanced, strict=True)
+
+
+def _fates(table: pa.Table) -> Iterator[Fate]:
+    """The fate of each row, made once for neighbours that share it: objects of a day were mostly read by one batch."""
+    if not table.num_rows:
+        return iter(())
+    columns = [table.column(name) for name in Fate._fields]
+    differs = reduce(pc.or_, (pc.not_equal(column[1:], column[:-1]) for column in columns))
+    starts: list[Any] = [0, *pc.add(pc.indices_nonzero(differs), 1).to_pylist()]
+    rows = table.take(pa.array(starts))
+    decisions, *others = (read_column(rows, name) for name in Fate._fields)
+    fates = map(Fate, map(_DECISIONS.__getitem__, decisions), *others)
+    return chain.from_iterable(map(repeat, fates, map(sub, [*starts[1:], table.num_rows], starts)))
 
 
 def _checkpoint(table: pa.Table, format: int) -> Checkpoint | CheckpointIndex:

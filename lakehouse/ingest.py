@@ -20,9 +20,9 @@ from lakehouse.attempt import write_record
 from lakehouse.batch import BatchResult, BatchTask, run_batch
 from lakehouse.batch.stopwatch import Stopwatch
 from lakehouse.batch_range import check_range, versions_between
+from lakehouse.bulk import in_bulk
 from lakehouse.delete_mark import check_delete_condition
 from lakehouse.errors import (
-    Blocked,
     Conflict,
     Detached,
     Held,
@@ -39,16 +39,17 @@ from lakehouse.lease_record import LeaseHolder, LoadFailure, step_line
 from lakehouse.ledger import standing_of, sync
 from lakehouse.load_command import load_command
 from lakehouse.model import Decision, LandingObject, Mode, Plan, Receipt, State, VersionRange, Window
+from lakehouse.placement import Places
 from lakehouse.plan import make_plan
 from lakehouse.position import Position, find_position
 from lakehouse.process import this_process
 from lakehouse.receipt import ReceiptBuilder, batch_line, failed_receipt
 from lakehouse.receipt_total import total
+from lakehouse.refuse import refuse
 from lakehouse.services import Progress, Services
 from lakehouse.storage import Storage, open_storage, split_uri
 from lakehouse.target import Target, foreign_since_bookmark
 from lakehouse.transform import check_sql
-from lakehouse.uncollected import uncollected
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -118,14 +119,24 @@ def _ingest(
 def plan_load(declaration: Declaration, request: LoadRequest, services: Services) -> Plan:
     """The plan of one source that `ingest` would execute now. Writes nothing."""
     _check(declaration, request)
-    now = services.now()
-    with uncollected(), ThreadPoolExecutor(1, thread_name_prefix="position") as beside:
+    now, places = services.now(), Places(declaration.source)
+    with in_bulk(), ThreadPoolExecutor(1, thread_name_prefix="position") as beside:
         found = beside.submit(find_position, declaration, services)
-        listing = _discover(_landing(declaration, services), declaration, request)
+        listing = _discover(_landing(declaration, services), declaration, request, places)
         position = found.result()
         versions = _versions(declaration, request, position, services)
         question = None if request.accept_new else open_question(declaration, position, services)
-        plan = _plan(declaration, request, position, listing, now=now, since=None, versions=versions, question=question)
+        plan = _plan(
+            declaration,
+            request,
+            position,
+            listing,
+            places=places,
+            now=now,
+            since=None,
+            versions=versions,
+            question=question,
+        )
     return replace(plan, warnings=(*plan.warnings, *position.fit.told()))
 
 
@@ -151,6 +162,7 @@ class _Load:
         self._lease = lease
         self._step = ""
         self._landing = _landing(declaration, services)
+        self._places = Places(declaration.source)
         self._failed: set[str] = set()
         self._tries = 0
 
@@ -167,6 +179,7 @@ class _Load:
                     self._request,
                     position,
                     listing,
+                    places=self._places,
                     now=now,
                     since=since,
                     versions=versions,
@@ -174,9 +187,7 @@ class _Load:
                     question=question,
                 )
             self._builder.planned(plan)
-            _refuse_held(plan)
-            _refuse_unaccepted(plan)
-            _refuse_missing(plan, self._request)
+            refuse(plan, accept_missing=self._request.accept_missing)
             if not plan.batches:
                 break
             fault_point("after_plan")
@@ -226,7 +237,7 @@ class _Load:
         with self._watch.step("plan"):
             self._services.progress(Progress("discover", 0, 0, 0))
             now = self._services.now()
-            return _discover(self._landing, self._declaration, self._request), now
+            return _discover(self._landing, self._declaration, self._request, self._places), now
 
     def _run_batch(self, plan: Plan, position: Position, now: datetime) -> BatchResult:
         task = BatchTask(
@@ -306,9 +317,11 @@ class _Load:
             write_record(self._services.state, root, replace(record, exit_code=exit_code, next=next_step))
 
 
-def _discover(landing: Storage, declaration: Declaration, request: LoadRequest) -> Sequence[LandingObject]:
-    with uncollected():
-        return discover(landing, declaration.source, request.window)
+def _discover(
+    landing: Storage, declaration: Declaration, request: LoadRequest, places: Places
+) -> Sequence[LandingObject]:
+    with in_bulk():
+        return discover(landing, declaration.source, request.window, told=places.note)
 
 
 def _plan(
@@ -317,13 +330,14 @@ def _plan(
     position: Position,
     listing: Sequence[LandingObject],
     *,
+    places: Places,
     now: datetime,
     since: int | None,
     versions: VersionRange | None,
     failed: Collection[str] = (),
     question: Question | None = None,
 ) -> Plan:
-    with uncollected():
+    with in_bulk():
         plan = make_plan(
             declaration=declaration,
             bookmark=position.bookmark,
@@ -336,6 +350,7 @@ def _plan(
             versions=versions,
             failed=failed,
             accept_missing=request.accept_missing,
+            places=places,
         )
     if position.held is not None:
         plan = replace(plan, held=position.held.text)
@@ -343,27 +358,6 @@ def _plan(
         return plan
     text = question.text(plan.count(Decision.PLANNED))
     return replace(plan, unaccepted=text, answer=question.next, warnings=(*plan.warnings, text))
-
-
-def _refuse_unaccepted(plan: Plan) -> None:
-    if plan.unaccepted:
-        raise Unaccepted(f"table {plan.table}: {plan.unaccepted}; nothing was read", next=plan.answer)
-
-
-def _refuse_held(plan: Plan) -> None:
-    if plan.held:
-        raise Held(f"table {plan.table} is {plan.held}", next=f"lakehouse release {plan.table} --reason TEXT")
-
-
-def _refuse_missing(plan: Plan, request: LoadRequest) -> None:
-    """A date that lost a consumed object would lose its rows: only an operator can say that this is meant."""
-    if not plan.missing or request.accept_missing:
-        return
-    named = ", ".join(plan.missing[:5]) + (f" and {len(plan.missing) - 5} more" if len(plan.missing) > 5 else "")
-    raise Blocked(
-        f"table {plan.table}: consumed objects of dates to be replaced are not listed any more: {named}",
-        next=f"lakehouse load {plan.table} --accept-missing   # their rows are removed; or land the objects again",
-    )
 
 
 def _check(declaration: Declaration, request: LoadRequest) -> None:

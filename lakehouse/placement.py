@@ -29,6 +29,8 @@ class Placement:
 
 
 EMPTY = "empty: 0 bytes"
+_MARKERS = ("/", "_$folder$")
+_NO_CONTROLS: frozenset[str] = frozenset()
 
 
 def place(obj: LandingObject, *, source: Source, controls: frozenset[str]) -> Placement:
@@ -36,10 +38,54 @@ def place(obj: LandingObject, *, source: Source, controls: frozenset[str]) -> Pl
 
     `controls` is what `control_uris` says of the whole listing.
     """
-    if not obj.uri.startswith(source.uri):
-        return Placement(None, f"outside the source {source.uri}")
-    day, rest = _locate(obj.uri, source=source)
-    return _placement(day, _ignored(obj, day, rest, source=source, controls=controls))
+    return Places(source).of(obj, controls)[1]
+
+
+class Places:
+    """Where the objects of one source belong; each is placed once, be it while the listing waits for its next page."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._folder = source.uri
+        self._marker = "/" + source.ready.marker if source.ready and source.ready.marker else ""
+        self._known: dict[str, tuple[LandingObject, Placement]] = {}
+
+    def note(self, obj: LandingObject) -> tuple[LandingObject, Placement]:
+        """Place an object before it is known which objects are control files."""
+        placed = self._known[obj.uri] = obj, self._place(obj, _NO_CONTROLS)
+        return placed
+
+    def of(self, obj: LandingObject, controls: frozenset[str]) -> tuple[LandingObject, Placement]:
+        """The object and its place; `controls` is what `control_uris` says of the whole listing."""
+        if obj.uri in controls:
+            return obj, self._place(obj, controls)
+        known = self._known.get(obj.uri)
+        return known if known is not None and known[0] is obj else self.note(obj)
+
+    def _place(self, obj: LandingObject, controls: frozenset[str]) -> Placement:
+        uri = obj.uri
+        if not uri.startswith(self._folder):
+            return Placement(None, f"outside the source {self._folder}")
+        day, rest = _locate(uri, source=self._source)
+        return _placement(day, self._ignored(obj, day, rest, controls))
+
+    def _ignored(self, obj: LandingObject, day: date | None, rest: str, controls: frozenset[str]) -> str:
+        uri, source = obj.uri, self._source
+        if uri.endswith(_MARKERS):
+            return "folder marker"
+        if self._marker and uri.endswith(self._marker):
+            return "ready marker"
+        if uri in controls:
+            return "control file"
+        if hidden := _hidden(rest):
+            return f"hidden: {hidden} begins with {hidden[0]}"
+        if not _matches(day, rest, source=source):
+            return f"does not match files={source.files}"
+        if obj.size == 0:
+            return EMPTY
+        if day is None and source.landing:
+            return f"no landing date in the path: partition={source.partition}"
+        return ""
 
 
 @lru_cache(maxsize=4096)
@@ -55,7 +101,7 @@ def landing_date(uri: str, *, source: Source) -> date | None:
 
 def is_marker(uri: str) -> bool:
     """Whether the key only stands for a folder, as consoles and Hadoop write them (D13)."""
-    return uri.endswith(("/", "_$folder$"))
+    return uri.endswith(_MARKERS)
 
 
 def control_uri(uri: str, template: str) -> str:
@@ -84,24 +130,6 @@ def control_uris(listing: Iterable[LandingObject], *, source: Source, templates:
     return frozenset(
         control for template in templates for uri in owners if (control := control_uri(uri, template)) != uri
     )
-
-
-def _ignored(obj: LandingObject, day: date | None, rest: str, *, source: Source, controls: frozenset[str]) -> str:
-    if is_marker(obj.uri):
-        return "folder marker"
-    if source.ready and obj.uri.rpartition("/")[2] == source.ready.marker:
-        return "ready marker"
-    if obj.uri in controls:
-        return "control file"
-    if hidden := _hidden(rest):
-        return f"hidden: {hidden} begins with {hidden[0]}"
-    if not _matches(day, rest, source=source):
-        return f"does not match files={source.files}"
-    if obj.size == 0:
-        return EMPTY
-    if source.landing and day is None:
-        return f"no landing date in the path: partition={source.partition}"
-    return ""
 
 
 def _hidden(rest: str) -> str | None:

@@ -20,6 +20,7 @@ from lakehouse.errors import ObjectChanged, UsageError
 from lakehouse.model import (
     Bookmark,
     Decision,
+    Fate,
     Glance,
     LandingObject,
     Mode,
@@ -32,9 +33,9 @@ from lakehouse.model import (
 from lakehouse.placement import (
     EMPTY,
     Placement,
+    Places,
     control_templates,
     control_uris,
-    place,
 )
 from lakehouse.ready import Readiness, readiness_of
 from lakehouse.whole_dates import DatePlan, cut_dates, plan_dates, reads_whole_dates
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class _Request:
     """What is the same for every object of one plan. `known` is what the bookmark has seen of them, `paused` what was
-    read of them without advancing it."""
+    read of them without advancing it. `days` are the landing dates that may be read."""
 
     declaration: Declaration
     bookmark: Bookmark
@@ -55,6 +56,7 @@ class _Request:
     mode: Mode
     since: int | None
     window: Window
+    days: frozenset[date | None]
     versions: VersionRange | None
     now: datetime
     ready: Readiness
@@ -74,6 +76,7 @@ def make_plan(
     versions: VersionRange | None = None,
     failed: Collection[str] = (),
     accept_missing: bool = False,
+    places: Places | None = None,
 ) -> Plan:
     """Classify every listed object and cut what is planned into batches.
 
@@ -82,7 +85,7 @@ def make_plan(
     bookmark version that it began at; what it has read since is not read again. `versions` asks for what these bookmark
     versions read, and for nothing else. `failed` are the listed objects that this load could not fetch: they
     are left out, and the dates that need them wait. `accept_missing`: a snapshot's newest date is complete without the
-    consumed objects that are not listed any more.
+    consumed objects that are not listed any more. `places` are those that are known already, of this source.
 
     Raises UsageError for dates asked of an undated source and versions of a table that reads whole dates, ObjectChanged
     for a key that is listed twice.
@@ -98,8 +101,9 @@ def make_plan(
             f"the source names no landing dates, so none can be asked for: table={declaration.table}",
             next=f"lakehouse load {declaration.table}",
         )
-    placed = _placed(declaration, listing)
-    asked = _may_be_read(placed, declaration, window)
+    placed = _placed(declaration, listing, places or Places(declaration.source))
+    days = _days(placed, declaration, window)
+    asked = _may_be_read(placed, days)
     request = _Request(
         declaration=declaration,
         bookmark=bookmark,
@@ -108,6 +112,7 @@ def make_plan(
         mode=mode,
         since=since,
         window=window,
+        days=days,
         versions=versions,
         now=now,
         ready=readiness_of(placed, source=declaration.source, bookmark=bookmark),
@@ -155,7 +160,7 @@ def decide_objects(
 ) -> dict[str, ObjectDecision]:
     """What an incremental load without a window decides about objects, each by itself, whatever the rest of its date
     does. Those that are not listed are left out; `listing` holds at least all objects of their dates."""
-    placed = _placed(declaration, listing)
+    placed = _placed(declaration, listing, Places(declaration.source))
     wanted = frozenset(uris)
     ready = readiness_of(placed, source=declaration.source, bookmark=bookmark)
     request = _Request(
@@ -166,6 +171,7 @@ def decide_objects(
         mode=Mode.INCREMENTAL,
         since=None,
         window=Window(),
+        days=_days(placed, declaration, Window()),
         versions=None,
         now=now,
         ready=ready,
@@ -186,24 +192,27 @@ def batch_id_for(plan: Plan, objects: Sequence[ObjectDecision], *, table_uuid: s
     )
 
 
-def _placed(declaration: Declaration, listing: Sequence[LandingObject]) -> list[tuple[LandingObject, Placement]]:
-    source = declaration.source
-    controls = control_uris(listing, source=source, templates=control_templates(declaration))
-    return [(obj, place(obj, source=source, controls=controls)) for obj in _by_key(listing)]
+def _placed(
+    declaration: Declaration, listing: Sequence[LandingObject], places: Places
+) -> list[tuple[LandingObject, Placement]]:
+    controls = control_uris(listing, source=declaration.source, templates=control_templates(declaration))
+    return [places.of(obj, controls) for obj in _by_key(listing)]
 
 
-def _may_be_read(
+def _days(
     placed: Sequence[tuple[LandingObject, Placement]], declaration: Declaration, window: Window
-) -> list[str]:
+) -> frozenset[date | None]:
+    """The landing dates that are there and may be read; None for objects without one."""
+    there = {placement.landing_date for _, placement in placed}
+    return frozenset(day for day in there if day is None or (day >= declaration.start_date and window.contains(day)))
+
+
+def _may_be_read(placed: Sequence[tuple[LandingObject, Placement]], days: Collection[date | None]) -> list[str]:
     """The uris of which it matters what is known: those that the listing alone leaves out are not looked up."""
     return [
         obj.uri
         for obj, placement in placed
-        if placement.ignored == EMPTY
-        or (
-            not placement.ignored
-            and ((day := placement.landing_date) is None or (day >= declaration.start_date and window.contains(day)))
-        )
+        if placement.ignored == EMPTY or (not placement.ignored and placement.landing_date in days)
     ]
 
 
@@ -225,9 +234,9 @@ def _classify(obj: LandingObject, placement: Placement, request: _Request) -> Ob
         ruled_at = max(ruled_at or 0, accepted_at)
     if placement.ignored and not (placement.ignored == EMPTY and _was_read(obj, request)):
         return ObjectDecision(obj, day, Decision.IGNORED, placement.ignored)
-    if day is not None and (outside := _outside(day, request)):
+    if day is not None and day not in request.days:
         skipped = f"; {ruling.reason}" if ruling and ruling.decision is Decision.SKIPPED else ""
-        return ObjectDecision(obj, day, Decision.OUTSIDE_WINDOW, outside + skipped, ruled_at)
+        return ObjectDecision(obj, day, Decision.OUTSIDE_WINDOW, _outside(day, request) + skipped, ruled_at)
     decision, reason = _decide(obj, ruling, request)
     if decision is Decision.PLANNED and (why := _waits_for(obj, day, request)):
         decision, reason = Decision.DEFERRED, why
@@ -257,17 +266,14 @@ def _was_read(obj: LandingObject, request: _Request) -> bool:
     """Whether a batch took rows from the object before it was emptied, or has refused it as it is now: then its rows
     are in the table, and an upload that was cut off must not look like a day without rows."""
     known = request.known.get(obj.uri) or request.paused.get(obj.uri)
-    return known is not None and (known.decision is not Decision.QUARANTINED or known.is_of(obj))
+    return known is not None and (known.fate.decision is not Decision.QUARANTINED or known.is_of(obj))
 
 
 def _outside(day: date, request: _Request) -> str:
-    """Why the date is not read now, with the command that loads it; empty if it is."""
+    """Why a date is not read now, with the command that loads it."""
     declaration, window = request.declaration, request.window
-    early = day < declaration.start_date
-    if not early and window.contains(day):
-        return ""
     command = f"lakehouse load {declaration.table} --from {day} --to {day}"
-    if early:
+    if day < declaration.start_date:
         return f"before start_date={declaration.start_date}: declare start_date: {day}, then {command}"
     late = "late, " if window.first is not None and day < window.first else ""
     return f"{late}outside window {window.first or ''}..{window.last or ''}: {command}"
@@ -280,24 +286,25 @@ def _compare(obj: LandingObject, request: _Request) -> tuple[Decision, str]:
         before = request.paused.get(obj.uri)
         if before is None:
             return Decision.PLANNED, "new object"
-        read = _read_by(before.batch_id, before.bookmark_version)
+        read = _read_by(before.fate)
         return Decision.PLANNED, f"read before, and not seen by the bookmark: {read}"
+    fate = known.fate
     if not known.is_of(obj):
-        return Decision.PLANNED, f"new version of a {known.decision.value} object: etag={known.etag} before"
-    again = request.mode is Mode.FULL and (request.since is None or known.bookmark_version <= request.since)
+        return Decision.PLANNED, f"new version of a {fate.decision.value} object: etag={known.etag} before"
+    again = request.mode is Mode.FULL and (request.since is None or fate.bookmark_version <= request.since)
     if again:
-        return Decision.PLANNED, f"full mode: {known.decision.value} at bookmark_version={known.bookmark_version}"
-    if known.decision is Decision.CONSUMED:
-        return Decision.CONSUMED, _read_by(known.batch_id, known.bookmark_version)
-    if known.declaration != request.declaration.hash:
-        return Decision.PLANNED, f"quarantined under an older declaration: {known.reason}"
-    return Decision.QUARANTINED, known.reason
+        return Decision.PLANNED, f"full mode: {fate.decision.value} at bookmark_version={fate.bookmark_version}"
+    if fate.decision is Decision.CONSUMED:
+        return Decision.CONSUMED, _read_by(fate)
+    if fate.declaration != request.declaration.hash:
+        return Decision.PLANNED, f"quarantined under an older declaration: {fate.reason}"
+    return Decision.QUARANTINED, fate.reason
 
 
 @lru_cache(maxsize=4096)
-def _read_by(batch_id: str, bookmark_version: int) -> str:
+def _read_by(fate: Fate) -> str:
     """One text for all objects of a batch."""
-    return f"batch_id={batch_id} bookmark_version={bookmark_version}"
+    return f"batch_id={fate.batch_id} bookmark_version={fate.bookmark_version}"
 
 
 def _read_without_advancing(obj: LandingObject, request: _Request) -> str:
@@ -305,9 +312,9 @@ def _read_without_advancing(obj: LandingObject, request: _Request) -> str:
     paused = request.paused.get(obj.uri)
     if request.since is None or paused is None:
         return ""
-    if not paused.is_of(obj) or paused.bookmark_version <= request.since:
+    if not paused.is_of(obj) or paused.fate.bookmark_version <= request.since:
         return ""
-    return f"read by this load, which does not advance: batch_id={paused.batch_id}"
+    return f"read by this load, which does not advance: batch_id={paused.fate.batch_id}"
 
 
 def _in_versions(obj: LandingObject, versions: VersionRange) -> tuple[Decision, str]:
@@ -358,7 +365,7 @@ def _batches(
 def _warnings(dates: DatePlan, request: _Request) -> tuple[str, ...]:
     warnings = []
     current = ("", request.declaration.hash)
-    others = {uri for uri, known in request.known.items() if known.declaration not in current}
+    others = {uri for uri, known in request.known.items() if known.fate.declaration not in current}
     older = sum(item.decision is Decision.CONSUMED and item.object.uri in others for item in dates.decisions if others)
     if older:
         objects = "1 object was" if older == 1 else f"{older} objects were"

@@ -8,7 +8,7 @@ and a reason.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, TypeVar
 
@@ -210,7 +210,7 @@ def _in_pieces(decided: Iterable[ObjectDecision], consumed: Iterable[SeenObject]
 
 def _read_again(decided: Iterable[ObjectDecision], why: str) -> dict[str, ObjectDecision]:
     return {
-        item.object.uri: replace(item, decision=Decision.PLANNED, reason=f"re-read: {why}")
+        item.object.uri: item._replace(decision=Decision.PLANNED, reason=f"re-read: {why}")
         for item in decided
         if item.decision is Decision.CONSUMED
     }
@@ -224,10 +224,9 @@ def _held_back(
     One that an operator wants to be read again is not done with.
     """
     seen = glances.get(item.object.uri)
-    known = seen and seen.decision is Decision.CONSUMED and seen.is_of(item.object)
+    known = seen and seen.fate.decision is Decision.CONSUMED and seen.is_of(item.object)
     known = known and ruling_of(bookmark, item.object) is None
-    return replace(
-        item,
+    return item._replace(
         decision=Decision.CONSUMED if known else Decision.DEFERRED,
         reason=f"its date waits: {obstacle}",
     )

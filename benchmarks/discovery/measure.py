@@ -10,7 +10,7 @@ from pathlib import Path
 import obstore
 from obstore.store import S3Store
 
-from benchmarks.discovery.sizes import LARGE, LISTING, PLAN, TICK, Sizes, declaration_text
+from benchmarks.discovery.sizes import LARGE, LISTING, PAGINATOR, PLAN, TICK, Sizes, declaration_text
 from benchmarks.measure import Repeats
 from benchmarks.result import Result, Run
 from benchmarks.scenario import PartFailed, Stage, run_of
@@ -37,6 +37,7 @@ def measure_discovery(
         _make(stage, sizes, seen)
     parts = {
         LISTING: ("list", sizes.seen),
+        PAGINATOR: ("paginate", sizes.seen),
         PLAN: ("plan", sizes.seen),
         LARGE: ("plan", sizes.many),
         TICK: ("tick", sizes.seen),

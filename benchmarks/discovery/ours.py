@@ -1,4 +1,4 @@
-"""Lists, plans or ticks once, timed, in a process of its own: `… .ours list|plan|tick TABLE`.
+"""Lists, plans or ticks once, timed, in a process of its own: `… .ours list|paginate|plan|tick TABLE`.
 
 From the listing to the plan, or to the sensor's answer; imports and opening the catalog are not counted. The tick is
 the second one, of an unchanged source. Prints one JSON object: seconds, peak memory, and what was found.
@@ -14,11 +14,13 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import boto3
 import dagster as dg
 
 import lakehouse.storage.s3  # noqa: F401  # imported before the clock starts
 from benchmarks.machine import Meter
 from benchmarks.workload import BUCKET
+from lakehouse.bulk import in_bulk
 from lakehouse.declaration import Declaration, find_declaration
 from lakehouse.ingest import LoadRequest, plan_load
 from lakehouse.landing import discover
@@ -27,7 +29,6 @@ from lakehouse.orchestration import build_definitions
 from lakehouse.orchestration.cursor import read_cursor, write_cursor
 from lakehouse.services import open_services
 from lakehouse.storage import open_storage
-from lakehouse.uncollected import uncollected
 
 if TYPE_CHECKING:
     from dagster._core.definitions.sensor_definition import SensorExecutionData
@@ -36,8 +37,17 @@ if TYPE_CHECKING:
 def listed() -> dict[str, Any]:
     declaration = _declaration()
     meter = Meter()
-    with uncollected():
+    with in_bulk():
         found = discover(open_storage(f"s3://{BUCKET}/", os.environ), declaration.source, Window())
+    return {**meter.read(), "found": {"listed": len(found)}}
+
+
+def paginated() -> dict[str, Any]:
+    """As whoever writes it by hand lists a prefix."""
+    key = _declaration().source.uri.removeprefix(f"s3://{BUCKET}/")
+    meter = Meter()
+    pages = boto3.client("s3").get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=key)
+    found = [entry for page in pages for entry in page.get("Contents", ())]
     return {**meter.read(), "found": {"listed": len(found)}}
 
 
@@ -69,13 +79,16 @@ def ticked() -> dict[str, Any]:
     return {**measured, "found": found}
 
 
+_PARTS = {"list": listed, "paginate": paginated, "plan": planned, "tick": ticked}
+
+
 def _declaration() -> Declaration:
     return find_declaration(Path(os.environ["LAKEHOUSE_ASSETS"]), _options().table, os.environ)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.discovery.ours", description=__doc__)
-    parser.add_argument("part", choices=("list", "plan", "tick"))
+    parser.add_argument("part", choices=_PARTS)
     parser.add_argument("table")
     parser.add_argument("--profile", type=Path, help="write what cProfile saw to this file; slows the work")
     return parser.parse_args()
@@ -85,7 +98,7 @@ def main() -> None:
     options = _options()
     profile = cProfile.Profile() if options.profile else None
     with profile or nullcontext():
-        result = {"list": listed, "plan": planned, "tick": ticked}[options.part]()
+        result = _PARTS[options.part]()
     if profile:
         profile.dump_stats(options.profile)
     print(json.dumps(result))

@@ -7,7 +7,8 @@ from datetime import date, timedelta
 
 from benchmarks.workload import BUCKET, NAMESPACE
 
-LISTING, PLAN, LARGE, TICK = "bare listing", "plan", "plan, ten times as many seen", "sensor tick, unchanged"
+LISTING, PAGINATOR = "bare listing", "bare listing, boto3's paginator"
+PLAN, LARGE, TICK = "plan", "plan, ten times as many seen", "sensor tick, unchanged"
 PREFIX = "bench/discovery/"
 FIRST_LISTED = date(2026, 7, 1)
 DATES = 50

@@ -130,6 +130,7 @@ def manifest_of(
         rejects=None,
         checkpoint=None,
         chain=next_chain(bookmark),
+        source_uri=declaration.source.uri,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from typing import Protocol
@@ -33,8 +33,15 @@ class LandingSource(Protocol):
         """Where the path names the landing date; None for an undated source."""
 
 
-def discover(storage: Storage, source: LandingSource, window: Window) -> tuple[LandingObject, ...]:
-    """Every object of the source, ordered by URI, each once.
+def discover(
+    storage: Storage,
+    source: LandingSource,
+    window: Window,
+    *,
+    told: Callable[[LandingObject], object] | None = None,
+) -> tuple[LandingObject, ...]:
+    """Every object of the source, ordered by URI, each once. `told` sees them as they arrive, which costs no time while
+    the next page is on its way; of several days also in several threads.
 
     A window that is closed on both sides lists its days alone, where the pattern gives each a prefix: the answer then
     lacks objects of other days. Raises as `Storage.list` does.
@@ -42,17 +49,23 @@ def discover(storage: Storage, source: LandingSource, window: Window) -> tuple[L
     folder = storage.key(source.uri)
     prefixes = [folder + prefix for prefix in _day_prefixes(source.landing, window) or [""]]
     if len(prefixes) == 1:
-        listings = [_listed(storage, prefixes[0])]
+        listings = [_listed(storage, prefixes[0], told)]
     else:
         with ThreadPoolExecutor(_PARALLEL) as pool:
-            listings = [*pool.map(lambda prefix: _listed(storage, prefix), prefixes)]
+            listings = [*pool.map(lambda prefix: _listed(storage, prefix, told), prefixes)]
     # Days can share a prefix, and a listing can repeat a key that is overwritten meanwhile: the later entry stands.
     found = {obj.uri: obj for listing in listings for obj in listing}
     return tuple(found[uri] for uri in sorted(found))
 
 
-def _listed(storage: Storage, prefix: str) -> Sequence[LandingObject]:
-    return [*storage.list(prefix)]
+def _listed(storage: Storage, prefix: str, told: Callable[[LandingObject], object] | None) -> Sequence[LandingObject]:
+    if told is None:
+        return [*storage.list(prefix)]
+    found = []
+    for obj in storage.list(prefix):
+        told(obj)
+        found.append(obj)
+    return found
 
 
 def _day_prefixes(pattern: DatePattern | None, window: Window) -> list[str]:

@@ -26,7 +26,7 @@ from lakehouse.model.published import (
     Reference,
 )
 from lakehouse.model.receipts import BatchReceipt, Receipt, State
-from lakehouse.model.seen import NOTHING, Changes, Glance, Seen, SeenStore, Tallies, Tally
+from lakehouse.model.seen import NOTHING, Changes, Fate, Glance, Seen, SeenStore, Tallies, Tally
 
 __all__ = [
     "ACCEPTED_AND_STAGED",
@@ -42,6 +42,7 @@ __all__ = [
     "DateCounts",
     "Decision",
     "Equation",
+    "Fate",
     "FileCounts",
     "GateResult",
     "Glance",

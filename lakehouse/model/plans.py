@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 NEW_TABLE = "new"
 """Stands for the table uuid while the target does not exist."""
@@ -57,10 +58,9 @@ class LandingObject:
         return (self.uri, self.etag, self.version_id)
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectDecision:
-    """One listed object, classified. `ruled_at` is the bookmark version at which an operator decided about exactly
-    this version of it, or let a batch that holds it pass a gate; None if nobody did."""
+class ObjectDecision(NamedTuple):
+    """One listed object, classified; a plan has one for each. `ruled_at` is the bookmark version at which an operator
+    decided about exactly this version of it, or let a batch that holds it pass a gate; None if nobody did."""
 
     object: LandingObject
     landing_date: date | None

@@ -34,16 +34,22 @@ class Tally:
 Tallies: TypeAlias = dict[tuple[date | None, Decision], Tally]
 
 
-class Glance(NamedTuple):
-    """What a plan has to know of a seen object. Made in a quarter of the time, for every listed object."""
+class Fate(NamedTuple):
+    """What has become of seen objects: one value for all that a batch has treated alike."""
 
-    etag: str
-    version_id: str | None
     decision: Decision
     reason: str
     batch_id: str
     bookmark_version: int
     declaration: str
+
+
+class Glance(NamedTuple):
+    """What a plan has to know of a seen object. Made in a fraction of the time, for every listed object."""
+
+    etag: str
+    version_id: str | None
+    fate: Fate
 
     def is_of(self, item: LandingObject) -> bool:
         """Whether it is exactly this version of the object, whose uri is the same."""
@@ -51,15 +57,8 @@ class Glance(NamedTuple):
 
     @classmethod
     def at(cls, item: SeenObject) -> Glance:
-        return cls(
-            item.object.etag,
-            item.object.version_id,
-            item.decision,
-            item.reason,
-            item.batch_id,
-            item.bookmark_version,
-            item.declaration,
-        )
+        fate = Fate(item.decision, item.reason, item.batch_id, item.bookmark_version, item.declaration)
+        return cls(item.object.etag, item.object.version_id, fate)
 
 
 class SeenStore(Protocol):

@@ -17,6 +17,7 @@ LAYERS = (
     (
         "stored_form",
         "plan",
+        "refuse",
         "fingerprint",
         "manifest",
         "checkpoint",
@@ -36,7 +37,7 @@ LAYERS = (
         "settings",
         "scratch",
         "step_log",
-        "uncollected",
+        "bulk",
         "engines",
         "storage",
         "iceberg",
@@ -75,8 +76,8 @@ LAYERS = (
 )
 PURE = {
     "errors", "types", "model", "naming", "units", "masking", "recover", "reconcile", "gate", "placement", "bookmark",
-    "plan", "fingerprint", "accepted", "arrivals", "completeness", "stored_form", "manifest", "checkpoint", "ready",
-    "sweep", "whole_dates", "receipt_total", "diagnosis", "measures", "bookmark_move", "glue_state",
+    "plan", "refuse", "fingerprint", "accepted", "arrivals", "completeness", "stored_form", "manifest", "checkpoint",
+    "ready", "sweep", "whole_dates", "receipt_total", "diagnosis", "measures", "bookmark_move", "glue_state",
 }  # fmt: skip
 IMPURE_STANDARD = {
     "os",

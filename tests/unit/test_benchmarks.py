@@ -21,7 +21,7 @@ from benchmarks import run as benchmark
 from benchmarks.checker import compare_rows, expected_of_day, files_by_day, read_expected
 from benchmarks.claims import AGAIN, FIRST, Claim, claims
 from benchmarks.counting import CATALOG_READ, CATALOG_WRITE, DATA, LANDING, LISTING, STATE, TABLE_WRITE, Request, kind
-from benchmarks.discovery.sizes import LARGE, PLAN, TICK, Sizes
+from benchmarks.discovery.sizes import LARGE, PAGINATOR, PLAN, TICK, Sizes
 from benchmarks.discovery.sizes import LISTING as BARE_LISTING
 from benchmarks.discovery.sizes import declaration_text as seen_declaration
 from benchmarks.discovery.state import old_parts
@@ -295,7 +295,7 @@ def test_reading_is_compared_with_others_and_with_its_memory() -> None:
 
 def test_discovery_is_compared_with_its_listing() -> None:
     tick = [replace(_run(2.5), checked={"cursor bytes": 900})]
-    runs = {BARE_LISTING: [_run(2.0)], PLAN: [_run(2.9)], LARGE: [_run(3.5)], TICK: tick}
+    runs = {BARE_LISTING: [_run(0.5)], PAGINATOR: [_run(2.0)], PLAN: [_run(2.9)], LARGE: [_run(3.5)], TICK: tick}
     found = claims(_result("discovery", 10_000_000, runs), {})
     assert [claim.verdict for claim in found] == [
         "pass",

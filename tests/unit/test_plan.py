@@ -13,7 +13,7 @@ from lakehouse.declaration import Declaration
 from lakehouse.errors import ObjectChanged, UsageError
 from lakehouse.fingerprint import fingerprints
 from lakehouse.model import Bookmark, Decision, LandingObject, Mode, Plan, VersionRange, Window
-from lakehouse.placement import control_uri
+from lakehouse.placement import Places, control_uri
 from lakehouse.plan import batch_id_for, decide_objects, make_plan
 from tests.landing_values import START, declared, landed, manifest_of, outcome, reference_of
 
@@ -30,6 +30,7 @@ def plan_of(
     window: Window | None = None,
     now: datetime = LATER,
     since: int | None = None,
+    places: Places | None = None,
 ) -> Plan:
     return make_plan(
         declaration=declaration,
@@ -40,6 +41,7 @@ def plan_of(
         table_uuid="uuid",
         now=now,
         since=since,
+        places=places,
     )
 
 
@@ -272,6 +274,20 @@ def test_a_control_file_of_a_listed_object_is_not_data() -> None:
     plan = plan_of([landed(key) for key in keys], declaration=controlled)
     assert planned(plan) == [["x/a.csv", "x/b.csv", "y/a.count"]]
     assert reason(plan, "x/a.count") == "control file"
+
+
+def test_what_was_placed_while_listing_is_placed_alike() -> None:
+    controlled = declared(source={"files": "**"}, gates={"control_file": "{stem}.count"})
+    keys = ["a.csv", "day=2026-08-30/a.csv", "day=2026-08-30/a.count", "day=2026-08-30/_b.csv", "day=2026-08-30/c.csv"]
+    listing = [landed(key) for key in keys]
+    places = Places(controlled.source)
+    for obj in listing:
+        places.note(obj)
+    assert plan_of(listing, declaration=controlled, places=places) == plan_of(listing, declaration=controlled)
+    emptied = [*listing[:-1], landed("day=2026-08-30/c.csv", "B", size=0)]
+    again = plan_of(emptied, declaration=controlled, places=places)
+    assert again == plan_of(emptied, declaration=controlled)
+    assert reason(again, "day=2026-08-30/c.csv") == "empty: 0 bytes"
 
 
 def test_what_the_glob_does_not_want_has_no_control_file() -> None:

@@ -82,6 +82,15 @@ def test_days_that_share_a_prefix_are_listed_once() -> None:
     assert bucket.asked == ["in/2026/"]
 
 
+def test_every_object_is_told_of_as_it_arrives() -> None:
+    days = Window(date(2026, 1, 5), date(2026, 1, 6))
+    source: LandingSource = Source("s3://landing/in/", LandingPattern.compile("d=%Y-%m-%d"))
+    storage: Storage = Bucket(["in/d=2026-01-05/x.csv", "in/d=2026-01-06/y.csv"])  # type: ignore[assignment]
+    told: list[LandingObject] = []
+    assert set(discover(storage, source, days, told=told.append)) == {*told}
+    assert len(told) == 2
+
+
 def test_one_failing_day_fails_the_discovery() -> None:
     bucket = Bucket(["in/d=2026-01-05/x.csv", "in/d=2026-01-06/x.csv"], broken="in/d=2026-01-06/")
     with pytest.raises(Unavailable):

@@ -1,25 +1,29 @@
 from __future__ import annotations
 
 import gc
+import sys
 
 import pytest
 
-from lakehouse.uncollected import uncollected
+from lakehouse.bulk import in_bulk
 
 
-def test_collection_goes_on_when_the_last_one_has_left() -> None:
+def test_all_is_as_before_when_the_last_one_has_left() -> None:
+    turn = sys.getswitchinterval()
     assert gc.isenabled()
-    with uncollected():
-        with pytest.raises(ValueError, match="inside"), uncollected():
+    with in_bulk():
+        with pytest.raises(ValueError, match="inside"), in_bulk():
             raise ValueError("inside")
         assert not gc.isenabled()
+        assert sys.getswitchinterval() < turn
     assert gc.isenabled()
+    assert sys.getswitchinterval() == turn
 
 
 def test_whoever_has_switched_it_off_keeps_it_off() -> None:
     gc.disable()
     try:
-        with uncollected():
+        with in_bulk():
             pass
         assert not gc.isenabled()
     finally:
