@@ -47,9 +47,12 @@ class Bench:
 
     def load(self, lake: Lake, **how: Any) -> Ended:
         """`lakehouse load` in a process of its own."""
+        return self.run(lake, "load", lake.table, **how)
+
+    def run(self, lake: Lake, *arguments: str, **how: Any) -> Ended:
+        """A command in a process of its own."""
         env = {**os.environ, **lake.env, **how.pop("env", {})}
-        out = str(lake.folder / "out")
-        return self.forks.run(Command(("load", lake.table, "--json"), env=env, out=out, **how))
+        return self.forks.run(Command((*arguments, "--json"), env=env, out=str(lake.folder / "out"), **how))
 
 
 def run_cell(bench: Bench, cell: Cell) -> dict[str, Seen]:

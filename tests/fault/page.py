@@ -29,8 +29,9 @@ A cell is green if all of this holds:
   is referred to.
 
 A kill is a SIGKILL of the process that loads, at a named point inside a step (`LAKEHOUSE_FAULT=<point>`). The faults of
-S3 and of the catalog are made by a server of the tests between the load and the real service. This page is written by
-the matrix of the tests.
+S3 and of the catalog are made by a server of the tests between the load and the real service. This page is written, by
+`python -m tests.fault.page`, from the matrix of the tests and the figures that `LAKEHOUSE_CHAOS_RECORD=1 make chaos`
+keeps.
 
 | fault | what happens | exit | `diagnose` says | the rerun says | green, of cells | run at |
 |---|---|---|---|---|---|---|

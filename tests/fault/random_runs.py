@@ -203,10 +203,10 @@ class History:
 def right_states(lake: Lake, ended: Ended, passed: list[str], *, before: int) -> set[Condition]:
     """The states that are true of how the load ended; two where it ended between two fault points."""
     if ended.code == NO_MOUNT:
-        return {NOTHING, AFTER_PUBLISH}
+        return {NOTHING}
+    if ended.code == RETRY_LATER and "left for the next load" in ended.errors:
+        return {DURING_STAGING}  # of some objects; the others, if there are any, are loaded
     if _version(lake) > before:
-        if ended.code == RETRY_LATER and "left for the next load" in ended.errors:
-            return {DURING_STAGING}  # of some objects; the others are loaded
         return {NOTHING if _ledger_stands(lake) else AFTER_PUBLISH}
     if ended.code == UNKNOWN_OUTCOME:
         return {UNKNOWN}

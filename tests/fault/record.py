@@ -23,6 +23,16 @@ RECORD = Path(__file__).with_name("record.json")
 Seen = Mapping[str, Any]
 
 
+def show(reports: Iterable[Any], terminal: Any) -> None:
+    """Print what the reports of tests have told, and keep it where that is asked for."""
+    cells, random = read_reports(reports)
+    for title, lines in (("kill matrix", matrix_lines(cells)), ("random fault runs", random_lines(random))):
+        if lines:
+            terminal.section(title)
+            terminal.write("\n".join(lines) + "\n")
+    write_record(cells, random)
+
+
 def read_reports(reports: Iterable[Any]) -> tuple[list[Seen], list[Seen]]:
     """What cells and what random runs have told, each with `passed`."""
     cells, random = [], []

@@ -26,6 +26,7 @@ def run(bench: Bench, folder: Path, seed: int, steps: int, record: Record) -> No
         record(SEEN, {"kind": "random", **asdict(found)})
         if found.why or found.lost or found.extra:
             wrong.append(f"step {number}, {found.mode}: lost={found.lost} extra={found.extra} {found.why}")
+            print(wrong[-1])
     assert not wrong, f"LAKEHOUSE_CHAOS_SEED={seed}: " + "\n".join(wrong)
     history.end()
 
