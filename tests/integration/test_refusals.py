@@ -215,3 +215,20 @@ def test_a_disk_that_is_full_while_objects_are_staged(lake: Lake, monkeypatch: p
     assert (receipt.exit_code, receipt.state) == (2, State.FAILED)
     assert "No space left" in receipt.error and "LAKEHOUSE_SPILL" in receipt.next
     assert lake.load().state is State.COMMITTED
+
+
+@pytest.mark.parametrize("error", [EOFError, ZeroDivisionError])
+def test_a_bug_of_ours_is_told_whatever_python_calls_it(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: type[Exception]
+) -> None:
+    """The command line's library takes an EOFError for a person who has left the terminal."""
+
+    def fails(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr("lakehouse.cli.load.ingest", fails)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    code, said, errors = lake.said("load", lake.table, "--json")
+    assert (code, said["exit_code"]) == (70, 70)
+    assert f"a bug of lakehouse: {error.__name__}" in errors and error.__name__ in said["error"]
+    assert [path.suffix for path in tmp_path.glob("lakehouse-bug-*")] == [".log"]
