@@ -54,11 +54,13 @@ RETRY = 3
 
 COMMIT = "commit"
 """The step of a load that has begun to send its commit."""
+READ = "read"
+"""The step of a load that could not fetch some objects, and may have published the others."""
 _STEPS = {
     "": Condition.BEFORE_STAGING,
     "plan": Condition.BEFORE_STAGING,
     "discover": Condition.BEFORE_STAGING,
-    "read": Condition.DURING_STAGING,
+    READ: Condition.DURING_STAGING,
     "stage": Condition.DURING_STAGING,
     "gate": Condition.DURING_STAGING,
     "merge": Condition.BEFORE_PUBLISH,
@@ -81,7 +83,8 @@ class Failure:
 @dataclass(frozen=True, slots=True)
 class Lease:
     """The table's lease as it concerns one source. `gone`: its process is certainly dead; `published`: the attempt that
-    it names, or its run, is behind the tag. `finished`: its load said how it ended."""
+    it names, or its run, is behind the tag; of a finished load this is looked up where it could not tell. `finished`:
+    its load said how it ended."""
 
     run_id: str
     host: str
@@ -248,12 +251,22 @@ def _ended(evidence: Evidence) -> Diagnosis | None:
     """A load that has said how it ended: the newest attempt's record, or the last words in the lease."""
     lease = evidence.lease
     said = lease.failure if lease is not None and lease.finished else None
+    if said is not None and lease is not None and lease.published and said.step != READ:
+        return _failed_behind(evidence, said)
     newest = next(iter(evidence.attempts), None)
     if newest is not None and lease is not None and newest.ended_at < lease.since and _came_to_its_end(lease):
         newest = None  # a later load would have tried the batch again
     if newest is not None and (said is None or lease is None or newest.ended_at >= lease.since):
         return _attempted(evidence, newest)
     return _failed(evidence, said) if said is not None else None
+
+
+def _failed_behind(evidence: Evidence, failure: Failure) -> Diagnosis | None:
+    """A load whose commit landed, whether it saw that or not, and that failed at what comes behind."""
+    if evidence.ledger >= evidence.version:
+        return None
+    why = f"step {failure.step or '-'}: {failure.error}; what it did is published; {_behind(evidence)}"
+    return _found(evidence, Condition.AFTER_PUBLISH, why, failure.command or evidence.load)
 
 
 def _attempted(evidence: Evidence, attempt: Attempt) -> Diagnosis:

@@ -133,7 +133,7 @@ def _lease(declaration: Declaration, record: LeaseRecord | None, target: Target,
         expires_at=record.expires_at,
         finished=record.free,
         gone=gone,
-        published=not record.free and _is_published(record, target, services),
+        published=(failed is not None or not record.free) and _is_published(record, target, services),
         failure=Failure(failed.step, failed.error, failed.exit_code, holder.command, failed.next) if failed else None,
     )
 

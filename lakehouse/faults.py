@@ -9,7 +9,28 @@ from __future__ import annotations
 import os
 import signal
 
-LOAD_POINTS = ("after_lease", "after_stage", "after_write", "before_publish", "after_publish")
+LOAD_POINTS = (
+    "after_lease",
+    "after_plan",
+    "after_object",
+    "after_stage",
+    "after_gates",
+    "after_create",
+    "after_match",
+    "after_deletes",
+    "after_file",
+    "after_write",
+    "after_part",
+    "after_checkpoint",
+    "after_manifest",
+    "before_publish",
+    "after_publish",
+    "before_ledger",
+    "after_ledger_upload",
+    "after_ledger_commit",
+    "after_ledger",
+)
+"""In the order in which a load comes to them. Of those that it comes to several times the first time counts."""
 UPKEEP_POINTS = ("after_expire", "before_removal")
 
 

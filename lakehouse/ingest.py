@@ -190,6 +190,7 @@ class _Load:
             refuse(plan, accept_missing=self._request.accept_missing)
             if not plan.batches:
                 break
+            fault_point("after_plan")
             result = self._run_batch(plan, position, now)
             self._builder.ended(result)
             if result.state is State.BLOCKED:

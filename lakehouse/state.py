@@ -14,6 +14,7 @@ from lakehouse import naming
 from lakehouse.bookmark import REATTACH, chain_after, fold
 from lakehouse.checkpoint import CheckpointIndex, Part, decode_checkpoint, encode_index
 from lakehouse.errors import ConfigurationError, DataError
+from lakehouse.faults import fault_point
 from lakehouse.manifest import decode_manifest, encode_manifest
 from lakehouse.model import Bookmark, ChainLink, Checkpoint, Manifest, Reference, Seen, SeenObject
 from lakehouse.seen_parts import PART_OBJECTS, StoredParts, rewritten
@@ -58,13 +59,18 @@ def write_checkpoint(
     `read_blob` do.
     """
 
+    def write_part(name: str, data: bytes) -> Reference:
+        written = write_object(storage, folder + name, data)
+        fault_point("after_part")
+        return written
+
     def parts_of(kind: str, items: Mapping[str, SeenObject]) -> tuple[Part, ...]:
         seen = Seen.of(items)
         store = seen.store if isinstance(seen.store, StoredParts) else _stored(storage, ())
         return rewritten(
             store,
             seen.changes,
-            lambda number, data: write_object(storage, f"{folder}{kind}-{number:05}.parquet", data),
+            lambda number, data: write_part(f"{kind}-{number:05}.parquet", data),
             most=most,
         )
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -59,6 +59,20 @@ def pytest_configure(config: pytest.Config) -> None:
         "AWS_SHARED_CREDENTIALS_FILE": str(nothing),
         "AWS_EC2_METADATA_DISABLED": "true",
     }
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """The kill matrix as a table, with what was run of it."""
+    reports = [report for found in terminalreporter.stats.values() for report in found if _is_of_a_fault(report)]
+    if reports:
+        from tests.fault.record import show
+
+        show(reports, terminalreporter)
+
+
+def _is_of_a_fault(report: Any) -> bool:
+    properties = report.user_properties if getattr(report, "when", "") == "call" else ()
+    return any(name == "fault" for name, _ in properties)
 
 
 def _interrupt(number: int, frame: object) -> None:

@@ -92,6 +92,7 @@ def commit_batch(
         manifest, reference = _describe(
             con, task, merged, sweep, equations=equations, gates=gates, folder=folder, services=services
         )
+        fault_point("after_manifest")
         if watch.elapsed() > STALE_ATTEMPT_SECONDS:
             _check_files(merged)
         snapshot_id = _publish(task, merged, manifest, reference, services)
@@ -201,6 +202,7 @@ def _describe(
     )
     if needs_checkpoint(manifest.bookmark_version, changed=changed_since(bookmark)):
         checkpoint = write_checkpoint(services.state, checkpoint_after(bookmark, manifest), folder=place)
+        fault_point("after_checkpoint")
         manifest = replace(manifest, checkpoint=checkpoint)
     return manifest, write_manifest(services.state, manifest, folder=place)
 

@@ -18,6 +18,7 @@ from lakehouse.catalog import translated
 from lakehouse.create import ensure_table, new_properties
 from lakehouse.errors import RetryLater
 from lakehouse.evolve import SchemaChange, fit_table, with_schema
+from lakehouse.faults import fault_point
 from lakehouse.graves import load_graves
 from lakehouse.iceberg import LiveFiles, live_files
 from lakehouse.merge import Match, TargetReader, match_target, numbered
@@ -128,6 +129,7 @@ def create_target(declaration: Declaration, services: Services) -> Target:
         location=declaration.location,
         pause=services.pause,
     )
+    fault_point("after_create")
     target = look(declaration.table, declaration.context, table)
     if target.tag is not None or holds_rows_of_others(target):
         raise RetryLater(f"table {target.name} was created and loaded by somebody else meanwhile")

@@ -7,6 +7,7 @@ DESIGN §3, never here.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -127,6 +128,7 @@ def run_batch(task: BatchTask, *, landing: Storage, services: Services, watch: S
             task, staged = _spread(con, task, staged)
             superseded = supersede(con, task.declaration)
             gates = _ask_gates(task, staged, superseded, landing=landing, services=services)
+        fault_point("after_gates")
         if any(g.stops for g in gates):
             return _blocked(con, task, staged, gates, folder=folder, services=services)
         return _merge(
@@ -188,6 +190,7 @@ def _merge(
         if ready is not None and ready.declaration.added != declaration.added:
             ready = refit(ready, declaration)
         matched = match_batch(con, task, sweep, prepared=ready, folder=folder / "graves", services=services)
+        fault_point("after_match")
     if sweep.snapshot_date is not None:
         vanished = matched.match.counts.vanished
         ratio = deleted_ratio_gate(vanished, matched.live.rows, declaration.max_deleted_ratio)
@@ -311,6 +314,13 @@ def _engine_errors(declaration: Declaration, services: Services) -> Iterator[Non
     except duckdb.IOException as error:
         raise ConfigurationError(
             f"the spill folder cannot be used: {services.settings.spill}: {str(error).splitlines()[0]}",
+            next="point LAKEHOUSE_SPILL to a local folder with room",
+        ) from error
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise ConfigurationError(
+            f"the spill folder cannot be used: {services.settings.spill}: {error.strerror}",
             next="point LAKEHOUSE_SPILL to a local folder with room",
         ) from error
     except duckdb.Error as error:

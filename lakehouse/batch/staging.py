@@ -22,6 +22,7 @@ from lakehouse.added import MOST_ADDED, added_columns, effective_declaration, re
 from lakehouse.batch.stopwatch import Stopwatch
 from lakehouse.bookmark import first_seen, narrowed
 from lakehouse.errors import Blocked, LakehouseError, ObjectChanged, RetryLater, UnreadableObject
+from lakehouse.faults import fault_point
 from lakehouse.landing import fetch_all
 from lakehouse.model import Bookmark, Decision, Equation, ObjectDecision, ObjectOutcome, RowCounts
 from lakehouse.services import Progress, Services
@@ -96,6 +97,7 @@ def stage_objects(
                 with watch.step("stage"):
                     stager.take(item, local)
             report.advance(item, stager.rows_read)
+            fault_point("after_object")
         with watch.step("stage"):
             stager.finish()
             if declaration.adds:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NoReturn
 
 import typer
 from typer.exceptions import TyperException
@@ -95,8 +96,10 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(code if isinstance(code, int) else 0)
     except typer.Exit as stop:
         sys.exit(stop.exit_code)
-    except typer.Abort:
-        sys.exit(130)
+    except typer.Abort as stop:
+        if not isinstance(stop.__cause__, EOFError):  # typer takes any for the end of a person's input
+            sys.exit(130)
+        _report_bug(given, stop.__cause__, debug=debug)
     except TyperException as error:
         print_error(given, error.format_message(), next_step="lakehouse --help", exit_code=2)
         sys.exit(2)
@@ -108,11 +111,15 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:
         sys.exit(0)
     except Exception as error:  # noqa: BLE001 - the last net: nothing goes out as it came
-        if debug:
-            sys.stderr.write(_traceback())
-        named = " ".join([type(error).__name__, *getattr(error, "__notes__", ())])
-        print_error(given, f"a bug of lakehouse: {named}: details in {_details()}", exit_code=70)
-        raise SystemExit(70) from None
+        _report_bug(given, error, debug=debug)
+
+
+def _report_bug(given: Sequence[str], error: BaseException, *, debug: bool) -> NoReturn:
+    if debug:
+        sys.stderr.write(_traceback())
+    named = " ".join([type(error).__name__, *getattr(error, "__notes__", ())])
+    print_error(given, f"a bug of lakehouse: {named}: details in {_details()}", exit_code=70)
+    raise SystemExit(70) from None
 
 
 def _refuse_other_bytes(arguments: Sequence[str]) -> None:

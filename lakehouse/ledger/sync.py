@@ -21,6 +21,7 @@ from pyiceberg.table import Table
 
 from lakehouse.catalog import translated
 from lakehouse.errors import Conflict, DataError, LakehouseError
+from lakehouse.faults import fault_point
 from lakehouse.ledger.commit import commit_rows
 from lakehouse.ledger.data_files import (
     LocalFile,
@@ -121,6 +122,7 @@ def rebuild(standing: Standing, services: Services) -> str:
 def _run(job: _Job) -> str:
     if job.standing.version == 0:
         return OK
+    fault_point("before_ledger")
     with _errors_of_ours(job), scratch_folder(job.folder, f"lakehouse-ledger-{job.services.new_id()}") as scratch:
         job = replace(job, folder=scratch)
         tables = {name: _open(job, name) for name in LEDGERS}
@@ -128,9 +130,11 @@ def _run(job: _Job) -> str:
         if any(job.start(table) == 0 for table in behind.values()):
             job = replace(job, former=_former(job))
         staged = _stage(job, behind)
+        fault_point("after_ledger_upload")
         with ThreadPoolExecutor(len(LEDGERS)) as pool:
             # each table is a matter of its own: one that fails leaves the others to be brought up
             [*pool.map(lambda name: _bring_up(job, name, behind[name], staged[name]), behind)]
+    fault_point("after_ledger")
     return OK
 
 
@@ -168,6 +172,7 @@ def _bring_up(job: _Job, name: str, table: Table, staged: _Staged) -> None:
             commit_uuid=UUID(hex=job.services.new_id()),
         )
         if failure is None:
+            fault_point("after_ledger_commit")
             return
     raise Conflict(
         f"the ledger table {'.'.join(table.name())} could not be committed: attempts={ATTEMPTS} "

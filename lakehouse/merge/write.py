@@ -24,6 +24,7 @@ from pyiceberg.table import Table
 
 from lakehouse.catalog import translated
 from lakehouse.engines.duckdb import second
+from lakehouse.faults import fault_point
 from lakehouse.merge.data_file import describe, stored_values
 from lakehouse.merge.fixed_length import fix_lengths
 from lakehouse.merge.fresh import Fresh, FreshPart, select_fresh
@@ -327,12 +328,15 @@ class _Session:
         uri = self._uri(name)
         with translated(f"file={uri}"):
             upload(self.table.io, path, uri)
+        fault_point("after_file")
         return describe(self.table, path, uri=uri, partition=partition)
 
     def delete(self, target: TargetFile, positions: Any) -> DataFile:
         """Write the position delete file of one data file."""
         uri = self._uri(f"deletes-{target.number:05d}.parquet")
-        return write_deletes(self.table, target, positions, uri=uri, folder=self.folder / "deletes")
+        written = write_deletes(self.table, target, positions, uri=uri, folder=self.folder / "deletes")
+        fault_point("after_deletes")
+        return written
 
     def _uri(self, name: str) -> str:
         return self.table.location_provider().new_data_location(f"{self.place}/{name}")

@@ -27,7 +27,7 @@ EXPECTED = {1: "1.00", 2: "2.50", 3: "3.00"}
 
 
 @pytest.mark.parametrize("first_load", [True, False], ids=["first load", "later load"])
-@pytest.mark.parametrize("point", ["after_stage", "after_write", "before_publish", "after_publish"])
+@pytest.mark.parametrize("point", ["before_publish", "after_publish"])
 def test_killed_at(lake: Lake, point: str, first_load: bool) -> None:
     """D18, M02: rows and bookmark move together or not at all; the rerun does all of it or nothing."""
     version = 0

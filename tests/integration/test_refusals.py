@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from lakehouse.model import State
 from tests.lake import DAY_1, DAY_2, Lake, csv, order
 
 
@@ -199,3 +201,35 @@ def test_a_failed_start_is_told_by_a_receipt_too(lake: Lake) -> None:
     code, receipt, errors = lake.cli("load", lake.table, "--json", env={"LAKEHOUSE_MEMORY": "much"})
     assert (code, receipt["state"], receipt["batches"]) == (2, "failed", [])
     assert "LAKEHOUSE_MEMORY" in errors
+
+
+def test_a_disk_that_is_full_while_objects_are_staged(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment's fault, and no bug of ours; the next load does it all."""
+    lake.put(DAY_1, "a.csv", csv(order(1)))
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lakehouse.batch.staging.stage_small_objects", full)
+        receipt = lake.load()
+    assert (receipt.exit_code, receipt.state) == (2, State.FAILED)
+    assert "No space left" in receipt.error and "LAKEHOUSE_SPILL" in receipt.next
+    assert lake.load().state is State.COMMITTED
+
+
+@pytest.mark.parametrize("error", [EOFError, ZeroDivisionError])
+def test_a_bug_of_ours_is_told_whatever_python_calls_it(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: type[Exception]
+) -> None:
+    """The command line's library takes an EOFError for a person who has left the terminal."""
+
+    def fails(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr("lakehouse.cli.load.ingest", fails)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    code, said, errors = lake.said("load", lake.table, "--json")
+    assert (code, said["exit_code"]) == (70, 70)
+    assert f"a bug of lakehouse: {error.__name__}" in errors and error.__name__ in said["error"]
+    assert [path.suffix for path in tmp_path.glob("lakehouse-bug-*")] == [".log"]

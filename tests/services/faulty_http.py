@@ -2,6 +2,9 @@
 
 What no fault is asked for passes unchanged. `lose`: the service executes the request, the client's connection is cut
 instead of an answer. `refuse`: cut before the service sees anything. `hold`: the service sees it once the gate opens.
+`mute`: the service executes it, and the answer waits for the gate. `halve`: the connection is cut in the middle of the
+answer's body. `answer`: this answer is given, with or without the service having executed the request. `slow`: the
+service sees it so many seconds later.
 """
 
 from __future__ import annotations
@@ -26,16 +29,16 @@ class Request:
     path: str
     headers: Mapping[str, str]
     body: bytes
+    chunked: bool = False
 
 
 @dataclass(frozen=True)
 class Reply:
-    """`length` is what an answer without a body said of the one that it stands for."""
-
     status: int
     headers: Mapping[str, str]
     body: bytes
-    length: str | None = None
+    length: int = 0
+    """That an answer without a body (HEAD) speaks of."""
 
 
 Forward = Callable[[Request], Reply]
@@ -48,29 +51,35 @@ class _Fault:
     kind: str
     times: int
     gate: threading.Event = field(default_factory=threading.Event)
+    reply: Reply | None = None
+    seconds: float = 0.0
 
 
 class FaultyHttp:
-    """Faults wait in `lose`, `refuse` and `hold` for the first `times` requests that match; `hits` counts them."""
+    """Faults wait for the first `times` requests that match; `hit` are their paths, `under_way` counts requests
+    without an answer.
+
+    `signed`: the service proves signatures over the name of the host, so it gets the one that clients say.
+    """
 
     def __init__(
-        self,
-        upstream: str,
-        *,
-        between: Callable[[Request, Forward], Reply] | None = None,
-        as_addressed: bool = False,
+        self, upstream: str, *, between: Callable[[Request, Forward], Reply] | None = None, signed: bool = False
     ) -> None:
-        """`as_addressed` hands on the Host header, which signatures of AWS cover."""
         split = urlsplit(upstream)
-        self._dropped = _HOP_BY_HOP - ({"host"} if as_addressed else set())
+        self._dropped = _HOP_BY_HOP - ({"host"} if signed else set())
         self._upstream = (split.hostname or "", split.port or 80)
         self._between = between
         self._faults: list[_Fault] = []
         self._lock = threading.Lock()
-        self.hits = 0
+        self.hit: list[str] = []
+        self.under_way = 0
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}{split.path}"
+
+    @property
+    def hits(self) -> int:
+        return len(self.hit)
 
     @contextmanager
     def running(self) -> Iterator[FaultyHttp]:
@@ -95,41 +104,74 @@ class FaultyHttp:
         self._faults.append(fault)
         return fault.gate
 
+    def mute(self, matches: Matches, *, times: int = 1) -> None:
+        """The gate opens with `clear`."""
+        self._faults.append(_Fault(matches, "mute", times))
+
+    def halve(self, matches: Matches, *, times: int = 1) -> None:
+        self._faults.append(_Fault(matches, "halve", times))
+
+    def answer(self, matches: Matches, reply: Reply, *, times: int = 1, executed: bool = False) -> None:
+        self._faults.append(_Fault(matches, "executed" if executed else "answer", times, reply=reply))
+
+    def slow(self, matches: Matches, seconds: float, *, times: int = 1) -> None:
+        self._faults.append(_Fault(matches, "slow", times, seconds=seconds))
+
     def clear(self) -> None:
         with self._lock:
             for fault in self._faults:
                 fault.gate.set()
             self._faults.clear()
-            self.hits = 0
+            self.hit.clear()
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        with self._lock:
+            self.under_way += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.under_way -= 1
 
     def _next_fault(self, request: Request) -> _Fault | None:
         with self._lock:
             for fault in self._faults:
                 if fault.times > 0 and fault.matches(request):
                     fault.times -= 1
-                    self.hits += 1
+                    self.hit.append(request.path)
                     return fault
         return None
 
     def _forward(self, request: Request) -> Reply:
         connection = HTTPConnection(*self._upstream, timeout=120)
         try:
-            connection.request(request.method, request.path, body=request.body, headers=dict(request.headers))
+            body = iter([request.body]) if request.chunked else request.body
+            headers = dict(request.headers) | ({"Transfer-Encoding": "chunked"} if request.chunked else {})
+            connection.request(request.method, request.path, body, headers, encode_chunked=request.chunked)
             response = connection.getresponse()
             headers = {k: v for k, v in response.getheaders() if k.lower() not in _HOP_BY_HOP}
-            return Reply(response.status, headers, response.read(), response.getheader("Content-Length"))
+            length = int(response.getheader("Content-Length") or 0) if request.method == "HEAD" else 0
+            return Reply(response.status, headers, response.read(), length)
         finally:
             connection.close()
 
-    def _answer(self, request: Request) -> Reply | None:
-        """None cuts the connection."""
+    def _answer(self, request: Request) -> tuple[Reply | None, int | None]:
+        """The answer, None to cut the connection, and how many bytes of its body are sent, None for all."""
         fault = self._next_fault(request)
-        if fault and fault.kind == "refuse":
-            return None
-        if fault and fault.kind == "hold":
-            fault.gate.wait(HOLD_SECONDS)
+        kind = fault.kind if fault else ""
+        if kind == "refuse":
+            return None, None
+        if fault and kind == "answer":
+            return fault.reply, None
+        if fault and kind in ("hold", "slow"):
+            fault.gate.wait(fault.seconds or HOLD_SECONDS)
         reply = self._between(request, self._forward) if self._between else self._forward(request)
-        return None if fault and fault.kind == "lose" else reply
+        if fault and kind == "mute":
+            fault.gate.wait(HOLD_SECONDS)
+        if fault and kind == "executed":
+            return fault.reply, None
+        return (None if kind == "lose" else reply), (len(reply.body) // 2 if kind == "halve" else None)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         proxy = self
@@ -147,30 +189,30 @@ class FaultyHttp:
                 except OSError:
                     self.close_connection = True  # the client hung up, which is what faults are about
 
-            def handle_expect_100(self) -> bool:
-                """A client that asks before it sends its body waits for a second otherwise."""
-                done = super().handle_expect_100()
-                self.wfile.flush()
-                return done
-
             def log_message(self, format: str, *args: object) -> None:
                 """Says nothing: pytest shows what matters."""
+
+            def handle_expect_100(self) -> bool:
+                sent = super().handle_expect_100()
+                self.wfile.flush()  # the client waits for it before it sends the body
+                return sent
 
             def _body(self) -> bytes:
                 if "chunked" not in self.headers.get("Transfer-Encoding", ""):
                     return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                whole = b""
-                while size := int(self.rfile.readline().split(b";")[0], 16):
-                    whole += self.rfile.read(size)
+                chunks = []
+                while size := int(self.rfile.readline().partition(b";")[0], 16):
+                    chunks.append(self.rfile.read(size))
                     self.rfile.readline()
                 while self.rfile.readline().strip():
-                    pass
-                return whole
+                    continue  # trailers
+                return b"".join(chunks)
 
             def _serve(self) -> None:
-                body = self._body()
+                body, chunked = self._body(), "chunked" in self.headers.get("Transfer-Encoding", "")
                 headers = {k: v for k, v in self.headers.items() if k.lower() not in proxy._dropped}
-                reply = proxy._answer(Request(self.command, self.path, headers, body))
+                with proxy._counted():
+                    reply, sent = proxy._answer(Request(self.command, self.path, headers, body, chunked))
                 if reply is None:
                     self.close_connection = True
                     self.connection.shutdown(socket.SHUT_RDWR)
@@ -178,13 +220,15 @@ class FaultyHttp:
                 self.send_response(reply.status)
                 for name, value in reply.headers.items():
                     self.send_header(name, value)
-                if self.command == "HEAD":
-                    self.send_header("Content-Length", reply.length or "0")
-                elif reply.status != 204:
-                    self.send_header("Content-Length", str(len(reply.body)))
+                if reply.status != 204:
+                    self.send_header("Content-Length", str(reply.length or len(reply.body)))
                 self.end_headers()
                 if self.command != "HEAD":
-                    self.wfile.write(reply.body)
+                    self.wfile.write(reply.body[:sent])
+                if sent is not None:
+                    self.wfile.flush()
+                    self.close_connection = True
+                    self.connection.shutdown(socket.SHUT_RDWR)
 
             do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = _serve
 

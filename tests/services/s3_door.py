@@ -76,7 +76,7 @@ class S3Door:
 @contextmanager
 def s3_door(upstream: str) -> Iterator[S3Door]:
     door = S3Door()
-    with FaultyHttp(upstream, between=door, as_addressed=True).running() as served:
+    with FaultyHttp(upstream, between=door, signed=True).running() as served:
         door.url = served.url
         yield door
 

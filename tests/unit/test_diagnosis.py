@@ -95,6 +95,16 @@ def test_the_last_load_has_the_last_word() -> None:
     assert "batch b, step merge" in diagnose_evidence(replace(WELL, attempts=[own], lease=said)).why
 
 
+def test_a_load_that_could_not_see_that_its_commit_had_landed() -> None:
+    """Its last words are of an unknown outcome; the table says more by now."""
+    said = Failure("publish", "the commit was sent and nobody can say whether it landed", 4)
+    ended = lease(finished=True, step="commit", failure=said)
+    assert diagnose_evidence(replace(WELL, ledger=6, lease=ended)).state is Condition.UNKNOWN
+    landed = diagnose_evidence(replace(WELL, ledger=6, lease=replace(ended, published=True)))
+    assert (landed.state, landed.exit_code) == (Condition.AFTER_PUBLISH, 3)
+    assert diagnose_evidence(replace(WELL, lease=replace(ended, published=True))).state is Condition.NOTHING
+
+
 def test_an_error_that_another_try_does_not_change_is_for_an_operator() -> None:
     doubled = Failure("merge", "2 keys are doubled", 1, LOAD, "lakehouse maintain analytics.orders dedupe")
     found = diagnose_evidence(replace(WELL, attempts=[attempt(failure=doubled)]))
