@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
 MASK = "***"
@@ -39,16 +40,22 @@ _FORMS = (
     (re.compile(r"(x-amz-security-token: ?)[^\s'\"]+", re.IGNORECASE), rf"\1{MASK}"),
 )
 
-_known: tuple[str, ...] = ()
-"""Secrets in every form in which they may be written, longest first."""
+_OWN_WORDS = frozenset({"lakehouse"})
+"""Our own name as somebody's password: masking it would make every command that we advise unreadable."""
+MOST = 256
+"""So many secrets are kept, the newest: a process that lives for months gets new session tokens all the time."""
+
+_remembered: dict[str, None] = {}
+"""In order; each use of it is one operation, so that threads lose none."""
 
 
 def remember(secrets: Iterable[str]) -> None:
     """Mask these values from now on, also where they are quoted for an address, JSON or Python."""
-    global _known
-    more = {form for secret in secrets if len(secret) >= SHORTEST for form in _written(secret)}
-    if not more <= set(_known):
-        _known = tuple(sorted({*_known, *more}, key=len, reverse=True))
+    for secret in secrets:
+        if len(secret) >= SHORTEST and secret not in _OWN_WORDS:
+            _remembered.setdefault(secret)
+    for oldest in list(_remembered)[:-MOST]:
+        _remembered.pop(oldest, None)
 
 
 def secrets_in(values: Mapping[str, object]) -> Iterator[str]:
@@ -66,7 +73,7 @@ def secrets_in(values: Mapping[str, object]) -> Iterator[str]:
 
 def redacted(text: str) -> str:
     """The text with every secret masked. Mask before a text is cut: half a secret is not known."""
-    for secret in _known:
+    for secret in _written(tuple(_remembered)):
         if secret in text:
             text = text.replace(secret, MASK)
     for form, masked in _FORMS:
@@ -103,12 +110,15 @@ def _cleaned(error: BaseException, passed: set[int]) -> BaseException:
     return clean
 
 
-def _written(secret: str) -> Iterator[str]:
-    yield secret
-    yield quote(secret, safe="")
-    yield quote_plus(secret)
-    yield json.dumps(secret)[1:-1]
-    yield repr(secret)[1:-1]
+@lru_cache(maxsize=1)
+def _written(secrets: tuple[str, ...]) -> tuple[str, ...]:
+    """Every form in which they may be written, the longest first."""
+    forms = {
+        form
+        for secret in secrets
+        for form in (secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1], repr(secret)[1:-1])
+    }
+    return tuple(sorted(forms, key=len, reverse=True))
 
 
 def _password(address: str) -> str:

@@ -150,7 +150,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
 @pytest.fixture(autouse=True)
 def _nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """The secrets of one test are words in another."""
-    monkeypatch.setattr("lakehouse.redaction._known", ())
+    monkeypatch.setattr("lakehouse.redaction._remembered", {})
 
 
 @pytest.fixture(autouse=True)

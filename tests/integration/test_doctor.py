@@ -19,6 +19,8 @@ from tests.services.s3_door import Asked, S3Door, s3_door
 
 Refuse = Callable[[Asked], tuple[str, int] | None]
 DENIED = ("AccessDenied", 403)
+SMALL = "max_bytes: 1GB"
+"""Batches for which any disk has room."""
 
 
 @dataclass
@@ -47,7 +49,7 @@ def door(stack: RunningStack) -> Iterator[S3Door]:
 
 @pytest.fixture
 def lake(stack: RunningStack, door: S3Door, tmp_path: Path) -> DoorLake:
-    made = DoorLake(stack, tmp_path, door=door)
+    made = DoorLake(stack, tmp_path, door=door, source=SMALL)
     made.put(DAY_1, "orders.csv", csv(order(1)))
     return made
 
@@ -205,7 +207,7 @@ def test_one_line_for_each_check_for_people(lake: DoorLake, door: S3Door) -> Non
 
 
 def test_every_kind_of_catalog_is_tried_and_left_as_it_was(catalog_stack: CatalogStack, tmp_path: Path) -> None:
-    lake = CatalogLake(catalog_stack, tmp_path)
+    lake = CatalogLake(catalog_stack, tmp_path, source=SMALL)
     code, said, _ = lake.said("doctor", lake.table, "--json")
     assert (code, standings(said["checks"])) == (0, {"ok"})
     assert catalog_stack.catalog().list_tables(f"ops_{lake.name}") == []

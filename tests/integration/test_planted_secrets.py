@@ -178,7 +178,7 @@ def test_a_planted_secret_is_seen_nowhere(
     if plant.shows:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(redaction, "_FORMS", ())
-            patch.setattr(redaction, "_written", lambda secret: ())
+            patch.setattr(redaction, "_written", lambda secrets: ())
             without = [printed(lake, *command) for command in COMMANDS]
         assert seen("".join(without)), without
     for command in COMMANDS:

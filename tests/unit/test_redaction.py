@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from lakehouse.errors import ConfigurationError
-from lakehouse.redaction import Redacted, cleaned, redacted, remember, secrets_in
+from lakehouse.redaction import MOST, Redacted, cleaned, redacted, remember, secrets_in
 
 PLANTED = "pl4nted/Se+cret key\"'"
 
@@ -56,6 +56,13 @@ def test_other_words_stay(text: str) -> None:
 def test_a_remembered_secret_is_masked_however_it_is_quoted(written: str) -> None:
     remember([PLANTED])
     assert redacted(f"a {written} b") == "a *** b"
+
+
+def test_the_newest_secrets_are_kept_and_our_own_name_is_none() -> None:
+    remember(["the-first-token", "lakehouse"])
+    assert redacted("lakehouse load, the-first-token") == "lakehouse load, ***"
+    remember(f"token-number-{number}" for number in range(MOST))
+    assert redacted("the-first-token token-number-0") == "the-first-token ***"
 
 
 def test_secrets_are_found_by_the_names_of_variables_and_properties() -> None:
