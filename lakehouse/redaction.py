@@ -25,7 +25,10 @@ _SECRET_NAME = re.compile(
     r"secret|token|passw|credential|authorization|private[-_.]?key|api[-_.]?key|account[-_.]?key|signature",
     re.IGNORECASE,
 )
-_NO_SECRET_NAME = re.compile(r"(file|uri|url|arn|type|expir\w*|enabled|scope|server|provider)$", re.IGNORECASE)
+_NO_SECRET_NAME = re.compile(
+    r"(file|path|dir|uri|url|endpoint|host|port|arn|name|id|type|mode|expir\w*|enabled|scope|server|issuer|provider)$",
+    re.IGNORECASE,
+)
 _FORMS = (
     (re.compile(r"(?<=://)([^\s/:@'\"]*):[^\s/'\"]*@"), rf"\1:{MASK}@"),
     (
