@@ -157,9 +157,9 @@ def doctor_table(number: str) -> str:
 
 
 def doctor_file(number: str) -> str:
-    """The file that `lakehouse doctor` writes to a table's location and removes again. Table buckets take files of
-    tables alone, in this folder and with this ending."""
-    return f"data/lakehouse-doctor-{number}.parquet"
+    """The file that `lakehouse doctor` writes to where a table's data lies, and removes again. Table buckets take files
+    of tables alone, with this ending."""
+    return f"lakehouse-doctor-{number}.parquet"
 
 
 def graves_name() -> str:

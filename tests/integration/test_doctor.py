@@ -16,9 +16,9 @@ from tests.conftest import RunningStack
 from tests.lake import DAY_1, Lake, csv, order
 from tests.services.faulty_http import FaultyHttp, Forward, Reply, Request
 from tests.services.glue import operation, refused
-from tests.services.s3_door import Asked, S3Door, s3_door
+from tests.services.s3_door import S3Door, s3_door
 
-Refuse = Callable[[Asked], tuple[str, int] | None]
+Between = Callable[[Request, Forward], Reply]
 DENIED = ("AccessDenied", 403)
 SMALL = "max_bytes: 1GB"
 """Batches for which any disk has room."""
@@ -241,14 +241,8 @@ def test_a_right_on_glue_is_named(
     assert found["grant"].endswith(resource)
 
 
-def test_a_catalog_that_takes_no_empty_commit_is_not_blamed(lake: DoorLake, stack: RunningStack) -> None:
-    def between(request: Request, forward: Forward) -> Reply:
-        if request.method != "POST" or json.loads(request.body).get("updates") != []:
-            return forward(request)
-        error = {"error": {"message": "no updates", "type": "BadRequestException", "code": 400}}
-        return Reply(400, {"Content-Type": "application/json"}, json.dumps(error).encode())
-
-    loaded(lake)
+def through_catalog(lake: DoorLake, stack: RunningStack, between: Between) -> tuple[int, list[dict[str, Any]]]:
+    """What doctor says if the catalog is reached over another one."""
     with (
         FaultyHttp(stack.stack.catalog_uri, between=between).running() as strict,
         pytest.MonkeyPatch.context() as patch,
@@ -256,6 +250,36 @@ def test_a_catalog_that_takes_no_empty_commit_is_not_blamed(lake: DoorLake, stac
         patch.setattr(DoorLake, "env", lake.env | {"PYICEBERG_CATALOG__DEFAULT__URI": strict.url})
         patch.setenv("PYICEBERG_CATALOG__DEFAULT__URI", strict.url)
         patch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())
-        code, checks = lake.doctor()
+        return lake.doctor()
+
+
+def refusal(code: int, kind: str) -> Reply:
+    error = {"error": {"message": "no", "type": kind, "code": code}}
+    return Reply(code, {"Content-Type": "application/json"}, json.dumps(error).encode())
+
+
+def test_a_catalog_that_takes_no_empty_commit_is_not_blamed(lake: DoorLake, stack: RunningStack) -> None:
+    def between(request: Request, forward: Forward) -> Reply:
+        empty = request.method == "POST" and json.loads(request.body).get("updates") == []
+        return refusal(400, "BadRequestException") if empty else forward(request)
+
+    loaded(lake)
+    code, checks = through_catalog(lake, stack, between)
     assert code == 0
     assert [c["standing"] for c in by_name(checks, "table commit")] == ["skipped", "ok"]
+
+
+def test_a_right_to_purge_is_not_needed(lake: DoorLake, stack: RunningStack) -> None:
+    """Some catalogs keep it apart from the right to drop."""
+    purges: list[str] = []
+
+    def between(request: Request, forward: Forward) -> Reply:
+        if request.method != "DELETE" or "purgerequested=true" not in request.path.lower():
+            return forward(request)
+        purges.append(request.path)
+        return refusal(403, "ForbiddenException")
+
+    code, checks = through_catalog(lake, stack, between)
+    assert (code, standings(checks)) == (0, {"ok"})
+    assert purges
+    assert lake.stack.catalog().list_tables(f"ops_{lake.name}") == []
