@@ -41,16 +41,24 @@ class Known:
 
 @dataclass
 class LakeModel:
-    """`history` is what each bookmark version left behind, version 0 first."""
+    """`history` is what each bookmark version left behind, version 0 first, and `before` which version each follows."""
 
     files: dict[str, File] = field(default_factory=dict)
     now: Known = field(default_factory=Known)
     held: bool = False
     history: list[Known] = field(default_factory=lambda: [Known()])
+    before: list[int] = field(default_factory=lambda: [0])
 
     @property
     def version(self) -> int:
         return len(self.history) - 1
+
+    def remembers(self, version: int) -> bool:
+        """Whether the version is one of those that the newest follows: what another engine has rolled away is not."""
+        at = self.version
+        while at > version:
+            at = self.before[at]
+        return at == version
 
     def ruled(self, name: str) -> str:
         """What an operator has decided about the file as it is now."""
@@ -128,6 +136,12 @@ class LakeModel:
         self._publish(Known(past.seen, {**_wanted(past), **self.now.rulings}, past.table))
         return True
 
+    def roll_back(self, version: int) -> None:
+        """Another engine sets the table back to what a version left, and the bookmark follows it."""
+        past = self.history[version]
+        self._publish(Known(past.seen, {**_wanted(past), **self.now.rulings}, past.table))
+        self.before[-1] = version
+
     def set_to_now(self) -> bool:
         names = self.planned()
         if names:
@@ -145,6 +159,7 @@ class LakeModel:
 
     def _publish(self, known: Known) -> None:
         self.now = known
+        self.before.append(self.version)
         self.history.append(known)
 
 
