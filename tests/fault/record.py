@@ -12,8 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tests.fault.matrix import FAULTS, runs
-from tests.fault.matrix import cells as all_cells
+from tests.fault.matrix import FAULTS
 from tests.fault.tables import MODES
 
 SEEN = "fault"
