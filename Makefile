@@ -1,6 +1,6 @@
 # One command per habit; each builds what it needs first. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test dev lint bench bench-full chaos smoke-aws
+.PHONY: help setup demo test dev lint audit bench bench-full chaos smoke-aws
 
 BIN := .venv/bin
 PORT ?= 3000
@@ -26,6 +26,9 @@ lint: setup ## format, lint, types, lock file, declarations
 	$(BIN)/mypy --strict lakehouse assets
 	scripts/uv lock --check
 	$(BIN)/lakehouse validate
+
+audit: setup ## known vulnerabilities of the locked dependencies; needs a network
+	@scripts/audit
 
 bench: setup ## every workload at a tenth of the size, beside its peers; ARGS="--workloads daily"
 	@$(BIN)/python -m benchmarks.run $(ARGS)

@@ -6,6 +6,7 @@ Never writes a table.
 from __future__ import annotations
 
 import errno
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -35,6 +36,8 @@ from pyiceberg.utils.config import Config
 
 from lakehouse.errors import ConfigurationError, Conflict, LakehouseError, Unavailable
 from lakehouse.iceberg import CONNECT_SECONDS, READ_SECONDS, TimedRestCatalog, is_supported
+from lakehouse.redaction import redacted, remember, secrets_in
+from lakehouse.secrets import fetch_secret, secret_named
 from lakehouse.table_files import write_small_files_at_once
 
 if TYPE_CHECKING:
@@ -65,7 +68,8 @@ def open_catalog(name: str) -> Catalog:
             f"catalog {name} is not configured: set PYICEBERG_CATALOG__{name.upper()}__URI and the like",
             next='lakehouse stack up && eval "$(lakehouse stack env)"   # for a local one',
         )
-    texts = {S3_REQUEST_TIMEOUT: str(QUIET_SECONDS)} | {str(key): str(value) for key, value in properties.items()}
+    texts = {S3_REQUEST_TIMEOUT: str(QUIET_SECONDS)} | {str(key): _text(value) for key, value in properties.items()}
+    remember(secrets_in(texts))
     with translated(f"catalog={name}"):
         try:
             catalog = _open(name, texts)
@@ -78,6 +82,12 @@ def open_catalog(name: str) -> Catalog:
     if not is_supported(catalog):
         raise ConfigurationError(f"catalog {name}: type {type(catalog).__name__} is not supported; REST, SQL or Glue")
     return catalog
+
+
+def _text(value: object) -> str:
+    """A property as it is written, or the secret that it names."""
+    secret = secret_named(value)
+    return str(value) if secret is None else fetch_secret(secret, os.environ)
 
 
 def _open(name: str, texts: dict[str, str]) -> Catalog:
@@ -143,6 +153,7 @@ def load_table(catalog: Catalog, table: str) -> Table | None:
             raise  # there is a table of this name, and it is somebody's Hive table
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
+    remember(secrets_in(found.config))  # what a catalog lends us
     write_small_files_at_once(found.io)
     return found
 
@@ -182,6 +193,26 @@ def was_refused(error: BaseException) -> bool:
     return _is_sql(error) and re.search(r"database is locked|statement timeout|lock timeout", str(error)) is not None
 
 
+def refused_operation(error: BaseException) -> str | None:
+    """The call that was understood and is not allowed, as its service names it: `HeadObject`, `UpdateTable`.
+
+    Empty where the service names none, None for an error that says something else.
+    """
+    text = _one_line(error)
+    if isinstance(error, ClientError):
+        denied = "AccessDenied" in str(error.response.get("Error", {}).get("Code", ""))
+        return error.operation_name if denied else None
+    if isinstance(error, PermissionError):
+        return ""
+    if isinstance(error, OSError):
+        operation = re.search(r"ACCESS_DENIED during (\w+) operation", text)
+        return operation[1] if operation else "" if re.search(r"ACCESS_DENIED|AccessDenied", text) else None
+    if isinstance(error, ForbiddenError):
+        return ""
+    denied = _is_sql(error) and re.search(r"InsufficientPrivilege|permission denied", text) is not None
+    return "" if denied else None
+
+
 def translate(error: BaseException, subject: str) -> LakehouseError | None:
     """Our error for a foreign one; None if it is not one we know."""
     text = _one_line(error)
@@ -214,10 +245,14 @@ def translate(error: BaseException, subject: str) -> LakehouseError | None:
 
 
 def _translate_storage(subject: str, text: str) -> LakehouseError:
+    if re.search(r"ExpiredToken|EXPIRED", text):
+        return ConfigurationError(f"{subject}: the credentials for the table's storage have expired: {text}")
     if re.search(r"ACCESS_DENIED|AccessDenied|INVALID_ACCESS_KEY|InvalidAccessKeyId|SIGNATURE|Forbidden|403", text):
         return ConfigurationError(f"{subject}: the table's storage refuses our credentials: {text}")
     if re.search(r"NO_SUCH_BUCKET|NoSuchBucket|bucket does not exist", text):
         return ConfigurationError(f"{subject}: the table's bucket is missing: {text}")
+    if re.search(r"HTTP status 301|AuthorizationHeaderMalformed|the bucket is located in", text):
+        return ConfigurationError(f"{subject}: the table's bucket is in another region, set s3.region: {text}")
     return Unavailable(f"{subject}: the table's storage does not answer: {text}")
 
 
@@ -253,4 +288,4 @@ def _is_sql(error: BaseException) -> bool:
 
 
 def _one_line(error: BaseException) -> str:
-    return re.sub(r"\s+", " ", str(error)).strip()[:300] or type(error).__name__
+    return redacted(re.sub(r"\s+", " ", str(error)).strip())[:300] or type(error).__name__

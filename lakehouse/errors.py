@@ -21,11 +21,14 @@
     │   └── ObjectChanged               a landing object was overwritten while we worked: plan again
     └── OutcomeUnknown         exit 4   a commit was sent and nobody could say whether it landed
 
+Secrets in a message are masked when it is made, here and nowhere else (`lakehouse.redaction`).
 Messages are lower case, name the object and the value as `key=value`, and end in the next command where there is
 one (`next`). Foreign exceptions are translated once, in the module where they enter. This module never does I/O.
 """
 
 from __future__ import annotations
+
+from lakehouse.redaction import redacted
 
 
 class LakehouseError(Exception):
@@ -34,12 +37,13 @@ class LakehouseError(Exception):
     exit_code = 70
 
     def __init__(self, message: str, *, next: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.next = next
+        self.message = redacted(message)
+        self.next = redacted(next)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
-        return f"{self.message}\nnext: {self.next}" if self.next else self.message
+        # Again: what was read since then may be a secret too.
+        return redacted(f"{self.message}\nnext: {self.next}" if self.next else self.message)
 
 
 class DataError(LakehouseError):

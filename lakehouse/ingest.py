@@ -41,7 +41,7 @@ from lakehouse.load_command import load_command
 from lakehouse.model import Decision, LandingObject, Mode, Plan, Receipt, State, VersionRange, Window
 from lakehouse.placement import Places
 from lakehouse.plan import make_plan
-from lakehouse.position import Position, find_position
+from lakehouse.position import Position, find_position, take_position
 from lakehouse.process import this_process
 from lakehouse.receipt import ReceiptBuilder, batch_line, failed_receipt
 from lakehouse.receipt_total import total
@@ -199,13 +199,13 @@ class _Load:
                 self._try_again(result)
                 listing, now = self._discover()
             with self._watch.step("plan"):
-                position = find_position(self._declaration, self._services)
+                position = take_position(self._declaration, self._services)
         self._finish(position.target)
 
     def _begin(self) -> tuple[Sequence[LandingObject], datetime, Position]:
         """List the objects and look up the bookmark at the same time: under the lease nobody moves it."""
         with ThreadPoolExecutor(1, thread_name_prefix="position") as beside:
-            found = beside.submit(find_position, self._declaration, self._services)
+            found = beside.submit(take_position, self._declaration, self._services)
             listing, now = self._discover()
             with self._watch.step("plan"):
                 position = found.result()

@@ -145,6 +145,23 @@ def accepted_marker(context: str, uri: str) -> str:
     return f"accepted/{quote(context, safe='')}/{sha256(uri.encode())[:16]}.json"
 
 
+def doctor_probe(number: str) -> str:
+    """An object that `lakehouse doctor` writes below LAKEHOUSE_STATE and removes again. No table has this folder:
+    a table's name has a dot."""
+    return f"doctor/{number}"
+
+
+def doctor_table(number: str) -> str:
+    """The table that `lakehouse doctor` makes in the namespace of the ledger and drops again."""
+    return f"lakehouse_doctor_{number}"
+
+
+def doctor_file(number: str) -> str:
+    """The file that `lakehouse doctor` writes to where a table's data lies, and removes again. Table buckets take files
+    of tables alone, with this ending."""
+    return f"lakehouse-doctor-{number}.parquet"
+
+
 def graves_name() -> str:
     """The file of deleted keys in an attempt's folder."""
     return "deleted_keys.parquet"

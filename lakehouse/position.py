@@ -1,6 +1,6 @@
 """Where a context stands: the target's refs and the bookmark behind its tag. Refuses a table that was moved under it.
 
-Reads only, but for one marker in the state folder that remembers that a context was ever published.
+Reads only, but for `take_position`, which is for writers.
 """
 
 from __future__ import annotations
@@ -69,6 +69,15 @@ def find_position(declaration: Declaration, services: Services) -> Position:
     return position
 
 
+def take_position(declaration: Declaration, services: Services) -> Position:
+    """As `find_position`, for who writes: leaves the marker that this context was published on this table, if it was; a
+    later load finds it if the tag is lost. Who only looks may have no right to write."""
+    position = find_position(declaration, services)
+    if position.target.tag is not None:
+        services.state.create(_marker(declaration, position.target.uuid, services), b"{}")
+    return position
+
+
 def any_position(declaration: Declaration, services: Services) -> Position:
     """As `find_position`, and also for a table that nobody has loaded or adopted, whatever became of another one of its
     name.
@@ -87,8 +96,6 @@ def any_position(declaration: Declaration, services: Services) -> Position:
         refuse_what_we_cannot_merge(target)
         fit = fit_table(declaration, target.table)
     bookmark = load_bookmark(services.state, target.bookmark)
-    if state is Attachment.ATTACHED:
-        _remember(declaration, target, services)
     return Position(target, bookmark, fit, _others(target, services), lives)
 
 
@@ -136,11 +143,6 @@ def _attachment(declaration: Declaration, services: Services) -> tuple[Target, A
         known=_known(declaration, target, services),
     )
     return target, state, reason
-
-
-def _remember(declaration: Declaration, target: Target, services: Services) -> None:
-    """Leave the marker that this context was published on this table; a later load finds it if the tag is lost."""
-    services.state.create(_marker(declaration, target.uuid, services), b"{}")
 
 
 def _marker(declaration: Declaration, table_uuid: str, services: Services) -> str:

@@ -13,6 +13,7 @@ from pyiceberg.catalog import Catalog
 
 from lakehouse.catalog import open_catalog
 from lakehouse.errors import ConfigurationError
+from lakehouse.redaction import remember, secrets_in
 from lakehouse.scratch import check_spill
 from lakehouse.settings import Settings, read_settings
 from lakehouse.step_log import StepLog, silent
@@ -59,6 +60,7 @@ def open_services(
 ) -> Services:
     """Open the catalog and the state store that the environment names. Raises ConfigurationError or Unavailable."""
     env = os.environ if env is None else env
+    remember(secrets_in(env))
     settings = read_settings(env)
     check_spill(settings.spill)
     name = catalog or settings.catalog
@@ -66,7 +68,7 @@ def open_services(
     return Services(
         catalog=opened,
         catalog_name=name,
-        state=open_storage(settings.state or _state_beside(opened), env),
+        state=open_storage(state_address(settings, opened), env),
         settings=settings,
         env=env,
         now=lambda: datetime.now(UTC),
@@ -78,8 +80,13 @@ def open_services(
     )
 
 
-def _state_beside(catalog: Catalog) -> str:
-    """A plain warehouse may hold the state, in a folder that is no table's (DESIGN §3)."""
+def state_address(settings: Settings, catalog: Catalog) -> str:
+    """Where the state lies: a plain warehouse may hold it, in a folder that is no table's (DESIGN §3).
+
+    Raises ConfigurationError where none is set and the warehouse cannot hold it.
+    """
+    if settings.state:
+        return settings.state
     warehouse = str(catalog.properties.get("warehouse", ""))
     if warehouse.startswith(("s3://", "file://")):
         return warehouse.rstrip("/") + "/.lakehouse"

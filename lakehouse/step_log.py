@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 import structlog
 
 from lakehouse.errors import ConfigurationError
+from lakehouse.redaction import redacted
 
 StepLog = Callable[[str, Mapping[str, object]], None]
 """Takes the name of an event and what there is to say of it."""
@@ -40,7 +41,8 @@ def open_log(env: Mapping[str, str], *, now: Callable[[], datetime] = lambda: da
     render = structlog.processors.JSONRenderer() if style == "json" else structlog.dev.ConsoleRenderer(colors=False)
 
     def write(event: str, values: Mapping[str, object]) -> None:
-        line = {"timestamp": now().isoformat(timespec="milliseconds"), "level": "info", "event": event, **values}
+        told = {name: redacted(value) if isinstance(value, str) else value for name, value in values.items()}
+        line = {"timestamp": now().isoformat(timespec="milliseconds"), "level": "info", "event": event, **told}
         with suppress(OSError, ValueError):  # a load does not fail because nobody listens any more
             sys.stderr.write(f"{render(None, 'info', line)!s}\n")  # looked up now: a progress bar has its own
 

@@ -148,6 +148,12 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
 
 
 @pytest.fixture(autouse=True)
+def _nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The secrets of one test are words in another."""
+    monkeypatch.setattr("lakehouse.redaction._remembered", {})
+
+
+@pytest.fixture(autouse=True)
 def _stack_environment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "stack" in request.fixturenames:
         _apply(request.getfixturevalue("stack").env, monkeypatch)

@@ -31,9 +31,10 @@ class File:
 
 @dataclass(frozen=True)
 class Known:
-    """What moves together: the objects that were read with their content, what is decided about some, and the rows."""
+    """What moves together: the objects that are seen, each with its content and the version at which it was read or set
+    to read, what is decided about some, and the rows."""
 
-    seen: dict[str, str] = field(default_factory=dict)
+    seen: dict[str, tuple[str, int]] = field(default_factory=dict)
     rulings: dict[str, tuple[str, str]] = field(default_factory=dict)
     table: dict[int, Row] = field(default_factory=dict)
 
@@ -57,7 +58,7 @@ class LakeModel:
         return ruling if etag == self.files[name].etag else ""
 
     def read_already(self, name: str) -> bool:
-        return self.now.seen.get(name) == self.files[name].etag
+        return name in self.now.seen and self.now.seen[name][0] == self.files[name].etag
 
     def planned(self, *, full: bool = False, day: str | None = None) -> list[str]:
         """The files that a load would read."""
@@ -138,7 +139,7 @@ class LakeModel:
         self._publish(self.now)
 
     def _with_seen(self, names: list[str]) -> Known:
-        seen = {**self.now.seen, **{name: self.files[name].etag for name in names}}
+        seen = {**self.now.seen, **{name: (self.files[name].etag, len(self.history)) for name in names}}
         rulings = {n: ruled for n, ruled in self.now.rulings.items() if n not in names or ruled[1] == SKIPPED}
         return replace(self.now, seen=seen, rulings=rulings)
 

@@ -24,6 +24,7 @@ from lakehouse.cli import (
     demo,
     dev,
     diagnose,
+    doctor,
     gate,
     load,
     maintain,
@@ -36,6 +37,7 @@ from lakehouse.cli import (
 )
 from lakehouse.cli.output import print_error
 from lakehouse.errors import LakehouseError, UsageError
+from lakehouse.redaction import redacted, remember, secrets_in
 
 app = typer.Typer(
     name="lakehouse",
@@ -59,6 +61,7 @@ gate.add_to(app)
 demo.add_to(app)
 dev.add_to(app)
 diagnose.add_to(app)
+doctor.add_to(app)
 metrics.add_to(app)
 app.add_typer(stack.app, name="stack")
 pending.add_to(app)
@@ -86,6 +89,7 @@ def main(arguments: list[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in given
     given = [a for a in given if a != "--debug"]
+    remember(secrets_in(os.environ))
     try:
         _refuse_other_bytes(given)
         code = app(given, prog_name="lakehouse", standalone_mode=False)
@@ -95,29 +99,27 @@ def main(arguments: list[str] | None = None) -> None:
     except typer.Abort as stop:
         if not isinstance(stop.__cause__, EOFError):  # typer takes any for the end of a person's input
             sys.exit(130)
-        if debug:
-            raise
-        _report_bug(given, stop.__cause__)
+        _report_bug(given, stop.__cause__, debug=debug)
     except TyperException as error:
         print_error(given, error.format_message(), next_step="lakehouse --help", exit_code=2)
         sys.exit(2)
     except LakehouseError as error:
         if debug:
-            traceback.print_exc()
+            sys.stderr.write(_traceback())
         print_error(given, error.message, next_step=error.next, exit_code=error.exit_code)
         sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.exit(0)
-    except Exception as error:
-        if debug:
-            raise
-        _report_bug(given, error)
+    except Exception as error:  # noqa: BLE001 - the last net: nothing goes out as it came
+        _report_bug(given, error, debug=debug)
 
 
-def _report_bug(given: Sequence[str], error: Exception) -> NoReturn:
+def _report_bug(given: Sequence[str], error: BaseException, *, debug: bool) -> NoReturn:
+    if debug:
+        sys.stderr.write(_traceback())
     named = " ".join([type(error).__name__, *getattr(error, "__notes__", ())])
     print_error(given, f"a bug of lakehouse: {named}: details in {_details()}", exit_code=70)
-    sys.exit(70)
+    raise SystemExit(70) from None
 
 
 def _refuse_other_bytes(arguments: Sequence[str]) -> None:
@@ -127,9 +129,14 @@ def _refuse_other_bytes(arguments: Sequence[str]) -> None:
             raise UsageError(f"argument {number} is not UTF-8: {argument!a}", next="lakehouse --help")
 
 
+def _traceback() -> str:
+    """Of the error that is being handled."""
+    return redacted(traceback.format_exc())
+
+
 def _details() -> Path:
     name = f"lakehouse-bug-{datetime.now(UTC):%Y%m%dT%H%M%S%f}.log"
     path = Path(tempfile.gettempdir()) / name
     path.touch(mode=0o600, exist_ok=True)
-    path.write_text(traceback.format_exc())
+    path.write_text(_traceback())
     return path

@@ -9,7 +9,6 @@ import typer
 from lakehouse.errors import NotAvailable
 
 _COMMANDS = {
-    "doctor": "check every permission and connection",
     "infer": "write a declaration from files",
 }
 _ANY = {"allow_extra_args": True, "ignore_unknown_options": True}

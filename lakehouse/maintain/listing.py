@@ -44,11 +44,12 @@ def list_files(table: Table) -> list[StoredFile]:
     with translated(f"table={'.'.join(table.name())}"):
         for folder in own_folders(table):
             if not any(folder.startswith(other) for other in own_folders(table) if other != folder):
-                found |= {file.place: file for file in _below(table.io, folder)}
+                found |= {file.place: file for file in list_folder(table.io, folder)}
     return [found[place] for place in sorted(found)]
 
 
-def _below(io: FileIO, folder: str) -> Iterator[StoredFile]:
+def list_folder(io: FileIO, folder: str) -> Iterator[StoredFile]:
+    """Every file below a folder, which has a slash at its end. Raises the transport's errors."""
     root = place_of(io, folder).rstrip("/") + "/"
     assert isinstance(io, PyArrowFileIO)
     scheme, netloc, _ = io.parse_location(folder, io.properties)

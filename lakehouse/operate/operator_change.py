@@ -42,7 +42,7 @@ from lakehouse.model import (
     RowCounts,
     State,
 )
-from lakehouse.position import Position, find_position
+from lakehouse.position import Position, take_position
 from lakehouse.process import this_process
 from lakehouse.publish import Change, Renamed, publish
 from lakehouse.services import Services
@@ -256,7 +256,7 @@ def stand_now(
     bring_up: Callable[[LedgerStanding, Services], object] = sync,
 ) -> Standing:
     """Look at the table after the commit and bring the ledger up; a ledger that cannot be written is only behind."""
-    position = find_position(declaration, services)
+    position = take_position(declaration, services)
     ledger = "ok"
     try:
         bring_up(standing_of(position.target), services)

@@ -10,7 +10,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from lakehouse.redaction import cleaned, remember, secrets_in
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
     from lakehouse.model import Plan, Receipt
     from lakehouse.recount import Recount
     from lakehouse.services import Progress, Services
+
+
+_Given = ParamSpec("_Given")
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,31 @@ class Library:
 
 def installed_library() -> Library:
     """The real functions; services are opened anew by each body, from the environment that it runs in."""
-    return Library(open=_open, ingest=_ingest, plan=_plan, recount=_recount, diagnose=_diagnose, maintain=_maintain)
+    return Library(
+        open=_without_secrets(_open),
+        ingest=_without_secrets(_ingest),
+        plan=_without_secrets(_plan),
+        recount=_without_secrets(_recount),
+        diagnose=_without_secrets(_diagnose),
+        maintain=_without_secrets(_maintain),
+    )
+
+
+def _without_secrets(function: Callable[_Given, _Value]) -> Callable[_Given, _Value]:
+    """What it raises shows no secret: Dagster stores the text of every error with those that led to it."""
+
+    def call(*given: _Given.args, **named: _Given.kwargs) -> _Value:
+        remember(secrets_in(os.environ))
+        try:
+            return function(*given, **named)
+        except Exception as error:
+            clean = cleaned(error)
+            if clean is error:
+                raise
+            failure = clean
+        raise failure
+
+    return call
 
 
 def silent(_: Progress) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import boto3
@@ -17,6 +18,10 @@ from botocore.session import Session, get_session
 from obstore.auth.boto3 import Boto3CredentialProvider
 
 from lakehouse.errors import ConfigurationError
+from lakehouse.redaction import remember
+
+if TYPE_CHECKING:
+    from obstore.store import S3Credential
 
 # obstore keeps what it got for this long, less five minutes. botocore hands out credentials that are valid for ten
 # minutes or more, so obstore's default of thirty could sign with expired ones.
@@ -27,12 +32,21 @@ SESSION_LOCK = threading.Lock()
 _SESSIONS: dict[tuple[tuple[str, str | None, str | None], ...], boto3.Session] = {}
 
 
+class CredentialProvider(Boto3CredentialProvider):
+    """boto3's chain for obstore; what it gives, refreshed or not, is masked in every message."""
+
+    def __call__(self) -> S3Credential:
+        given = super().__call__()
+        remember(filter(None, (given.get("secret_access_key"), given.get("token"))))
+        return given
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """Everything a client needs to reach S3. `endpoint` None is what boto3 resolves."""
 
     session: boto3.Session
-    provider: Boto3CredentialProvider
+    provider: CredentialProvider
     region: str
     endpoint: str | None
 
@@ -50,7 +64,7 @@ def find_access(env: Mapping[str, str], *, subject: str) -> Access:
     """
     try:
         session = _shared_session(env)
-        provider = Boto3CredentialProvider(session, ttl=_KEEP)
+        provider = CredentialProvider(session, ttl=_KEEP)
         provider()
     except ValueError:
         raise ConfigurationError(

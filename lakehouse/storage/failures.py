@@ -38,8 +38,10 @@ _NETWORK = (
 )
 _STATUS = re.compile(r"status code: (\d{3})\b")
 _CODE = re.compile(r"<Code>(\w{1,64})</Code>")
+_REGION = re.compile(r"<Region>([a-z0-9-]{1,32})</Region>")
 _TRANSIENT_CODES = {"SlowDown", "ServiceUnavailable", "InternalError", "RequestTimeout", "OperationAborted"}
-_TOKEN_CODES = {"ExpiredToken", "InvalidToken", "TokenRefreshRequired", "ExpiredTokenException"}
+_EXPIRED_CODES = {"ExpiredToken", "TokenRefreshRequired", "ExpiredTokenException", "RequestExpired"}
+_WRONG_KEY_CODES = {"InvalidToken", "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidSecurity", "NotSignedUp"}
 _REGION_CODES = {"PermanentRedirect", "AuthorizationHeaderMalformed", "TemporaryRedirect", "IllegalLocationConstraint"}
 
 
@@ -53,6 +55,10 @@ class Meaning(StrEnum):
     """Another conditional write was under way (409): nothing is known about the outcome."""
     UNAVAILABLE = "unavailable"
     CREDENTIALS = "credentials"
+    """The storage does not know who we are."""
+    EXPIRED = "expired"
+    DENIED = "denied"
+    """The storage knows who we are, and does not allow it; or does not say why (a 403 without a code)."""
     BUCKET = "bucket"
     REGION = "region"
     CLOCK = "clock"
@@ -63,26 +69,31 @@ class Meaning(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failed request: its meaning, and the status and S3 code that say so where an answer came."""
+    """One failed request: its meaning, and the status and S3 code that say so where an answer came.
+
+    `region` is where the bucket is, if the answer names it.
+    """
 
     meaning: Meaning
     status: int | None = None
     code: str = ""
+    region: str = ""
 
 
 def failure_of(error: Exception) -> Failure:
     """Read a foreign exception. Anything that carries no status is taken for a service that does not answer."""
     if isinstance(error, ClientError):
-        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-        return _by_status(status, str(error.response.get("Error", {}).get("Code", "")))
+        answer, told = error.response.get("ResponseMetadata", {}), error.response.get("Error", {})
+        region = answer.get("HTTPHeaders", {}).get("x-amz-bucket-region") or told.get("Region", "")
+        return _by_status(answer.get("HTTPStatusCode"), str(told.get("Code", "")), str(region))
     if isinstance(error, _NETWORK):
         return Failure(Meaning.UNAVAILABLE)
     if isinstance(error, BotoCoreError):  # what is left of botocore: no credentials, an unknown profile, a stale login
         return Failure(Meaning.CREDENTIALS, code=type(error).__name__)
     text = str(error)
     if found := _STATUS.search(text):
-        code = _CODE.search(text)
-        return _by_status(int(found[1]), code[1] if code else "")
+        code, region = _CODE.search(text), _REGION.search(text)
+        return _by_status(int(found[1]), code[1] if code else "", region[1] if region else "")
     if isinstance(error, UnauthenticatedError):
         return Failure(Meaning.CREDENTIALS)
     if "redirect without LOCATION" in text:
@@ -92,8 +103,8 @@ def failure_of(error: Exception) -> Failure:
     return Failure(Meaning.MISSING if isinstance(error, FileNotFoundError) else Meaning.UNAVAILABLE)
 
 
-def _by_status(status: int | None, code: str) -> Failure:
-    return Failure(_meaning(status or 0, code), status, code)
+def _by_status(status: int | None, code: str, region: str) -> Failure:
+    return Failure(_meaning(status or 0, code), status, code, region)
 
 
 def _meaning(status: int, code: str) -> Meaning:
@@ -109,8 +120,12 @@ def _meaning(status: int, code: str) -> Meaning:
         return Meaning.CONTENDED
     if status >= 500 or status in (408, 429) or code in _TRANSIENT_CODES:
         return Meaning.UNAVAILABLE
-    if status in (401, 403) or code in _TOKEN_CODES:
+    if code in _EXPIRED_CODES:
+        return Meaning.EXPIRED
+    if status == 401 or code in _WRONG_KEY_CODES:
         return Meaning.CREDENTIALS
+    if status == 403:
+        return Meaning.DENIED
     return {404: Meaning.MISSING, 412: Meaning.LOST}.get(status, Meaning.REFUSED)
 
 
@@ -125,11 +140,20 @@ def explain(failure: Failure, *, action: str, uri: str, endpoint: str) -> Lakeho
             return Unavailable(f"cannot {action}: storage does not answer or is overloaded: {where}")
         case Meaning.CREDENTIALS:
             return ConfigurationError(f"cannot {action}: storage refuses our credentials: {where}")
+        case Meaning.EXPIRED:
+            return ConfigurationError(f"cannot {action}: our credentials have expired: {where}")
+        case Meaning.DENIED:
+            return ConfigurationError(
+                f"cannot {action}: storage does not allow it to our credentials: {where}", next="lakehouse doctor"
+            )
         case Meaning.BUCKET:
             bucket = uri.removeprefix("s3://").partition("/")[0]
             return ConfigurationError(f"cannot {action}: the bucket does not exist: bucket={bucket} {where}")
         case Meaning.REGION:
-            return ConfigurationError(f"cannot {action}: the bucket is in another region, set AWS_REGION: {where}")
+            region = f"={failure.region}" if failure.region else ""
+            return ConfigurationError(
+                f"cannot {action}: the bucket is in another region, set AWS_REGION{region}: {where}"
+            )
         case Meaning.CLOCK:
             return ConfigurationError(f"cannot {action}: this machine's clock differs from the storage's: {where}")
         case Meaning.ARCHIVED:

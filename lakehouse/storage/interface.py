@@ -38,6 +38,9 @@ class Storage(Protocol):
     def fetch_bytes(self, obj: LandingObject) -> bytes:
         """The bytes of exactly the listed version; raises as `fetch` does."""
 
+    def fetch_beginning(self, obj: LandingObject) -> bytes:
+        """A few first bytes of exactly the listed version, which shows that it may be read; raises as `fetch` does."""
+
     def read(self, key: str) -> bytes | None:
         """The object's bytes, None if there is none."""
 

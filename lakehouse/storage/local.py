@@ -58,6 +58,10 @@ class LocalStorage:
         with self._listed(obj) as file:
             return file.read()
 
+    def fetch_beginning(self, obj: LandingObject) -> bytes:
+        with self._listed(obj) as file:
+            return file.read(1)
+
     @contextmanager
     def _listed(self, obj: LandingObject) -> Iterator[BinaryIO]:
         """The open file of an object, which must be the listed version before and after."""

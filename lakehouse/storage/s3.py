@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -91,6 +91,11 @@ class S3Storage:
                 data = b"".join(self._chunks(key, obj.etag, None))
         _check_length(obj, len(data))
         return data
+
+    def fetch_beginning(self, obj: LandingObject) -> bytes:
+        key = self.folder + self.key(obj.uri)
+        with self._listed(obj), closing(self._chunks(key, obj.etag, (0, 1))) as chunks:
+            return bytes(next(chunks, b""))
 
     @contextmanager
     def _listed(self, obj: LandingObject) -> Iterator[None]:
@@ -194,7 +199,7 @@ class S3Storage:
                     view = view[file.write(view) :]
             return file.tell() - first
 
-    def _chunks(self, key: str, etag: str, span: tuple[int, int] | None) -> Iterator[Buffer]:
+    def _chunks(self, key: str, etag: str, span: tuple[int, int] | None) -> Generator[Buffer, None, None]:
         """The bytes of one version. obstore's paths cannot hold every key: the rest goes through boto3."""
         if _is_path(key):
             options: GetOptions = {"if_match": etag, "range": span} if span else {"if_match": etag}

@@ -254,7 +254,7 @@ def test_a_service_that_does_not_answer(lake: Lake, monkeypatch: pytest.MonkeyPa
     assert (found["state"], found["exit_code"]) == (Condition.DURING_STAGING, 3)
     assert "503 slow down" in found["why"]
 
-    def refused(*_: Any) -> Any:
+    def refused(*_: Any, **__: Any) -> Any:
         raise ConfigurationError("access denied: bucket=landing")
 
     with monkeypatch.context() as patch:

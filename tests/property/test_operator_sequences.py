@@ -171,7 +171,7 @@ class Life:
         position = find_position(self.lake.declaration, self.lake.services())
         seen = {self._name(s.object.uri): s.object.etag.strip('"') for s in position.bookmark.seen.values()}
         assert all(s.decision is Decision.CONSUMED for s in position.bookmark.seen.values())
-        assert seen == self.model.now.seen, self.done
+        assert seen == {name: etag for name, (etag, _) in self.model.now.seen.items()}, self.done
         assert position.bookmark.version == self.model.version, self.done
         rows = self.lake.amounts() if position.target.table is not None else {}
         assert rows == {row.key: row.amount for row in self.model.now.table.values()}, self.done

@@ -74,6 +74,14 @@ def _conflict(asked: str, current: str) -> Reply:
     return Reply(400, headers, json.dumps(body).encode())
 
 
+def refused(call: str) -> Reply:
+    """What AWS answers for a call that nobody allowed."""
+    name = "AccessDeniedException"
+    body = {"__type": name, "Message": f"User: nobody is not authorized to perform: {call}"}
+    headers = {"Content-Type": "application/x-amz-json-1.1", "x-amzn-ErrorType": name}
+    return Reply(400, headers, json.dumps(body).encode())
+
+
 def _answers(port: int) -> bool:
     connection = HTTPConnection("127.0.0.1", port, timeout=2)
     try:

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2] / "lakehouse"
 LAYERS = (
-    ("errors", "types", "model", "naming", "units"),
+    ("redaction", "errors", "types", "model", "naming", "units"),
     ("declaration", "masking", "recover", "reconcile", "gate", "placement", "bookmark", "arrivals", "accepted"),
     (
         "stored_form",
@@ -36,6 +36,7 @@ LAYERS = (
         "process",
         "settings",
         "scratch",
+        "secrets",
         "step_log",
         "bulk",
         "engines",
@@ -61,6 +62,7 @@ LAYERS = (
         "ingest",
         "evidence",
         "diagnose",
+        "doctor",
         "reread",
         "recount",
         "audit",
@@ -75,9 +77,10 @@ LAYERS = (
     ("cli", "__main__"),
 )
 PURE = {
-    "errors", "types", "model", "naming", "units", "masking", "recover", "reconcile", "gate", "placement", "bookmark",
-    "plan", "refuse", "fingerprint", "accepted", "arrivals", "completeness", "stored_form", "manifest", "checkpoint",
-    "ready", "sweep", "whole_dates", "receipt_total", "diagnosis", "measures", "bookmark_move", "glue_state",
+    "redaction", "errors", "types", "model", "naming", "units", "masking", "recover", "reconcile", "gate", "placement",
+    "bookmark", "plan", "refuse", "fingerprint", "accepted", "arrivals", "completeness", "stored_form", "manifest",
+    "checkpoint", "ready", "sweep", "whole_dates", "receipt_total", "diagnosis", "measures", "bookmark_move",
+    "glue_state",
 }  # fmt: skip
 IMPURE_STANDARD = {
     "os",

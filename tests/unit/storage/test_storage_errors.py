@@ -38,8 +38,8 @@ OPERATIONS: dict[str, Callable[[Storage], object]] = {
 REFUSALS = [
     ("InvalidAccessKeyId", 403, ConfigurationError, "credentials"),
     ("SignatureDoesNotMatch", 403, ConfigurationError, "credentials"),
-    ("AccessDenied", 403, ConfigurationError, "credentials"),
-    ("ExpiredToken", 400, ConfigurationError, "credentials"),
+    ("AccessDenied", 403, ConfigurationError, "does not allow it"),
+    ("ExpiredToken", 400, ConfigurationError, "credentials have expired"),
     ("NoSuchBucket", 404, ConfigurationError, "bucket=landing"),
     ("PermanentRedirect", 301, ConfigurationError, "AWS_REGION"),
     ("RequestTimeTooSkewed", 403, ConfigurationError, "clock"),
