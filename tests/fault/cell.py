@@ -91,6 +91,7 @@ def _load_under(bench: Bench, lake: Lake, fault: Fault) -> Ended:
         if ended.code == NO_MOUNT:
             pytest.skip(CANNOT_MOUNT)
         return ended
+    bench.network.clear()  # of a cell that has failed
     SERVICE_FAULTS[fault.name](bench.network, lake)
     ended = bench.load(lake, env=bench.network.env, patient=False)
     assert bench.network.hits, "the fault did not happen"

@@ -122,6 +122,7 @@ SERVICES = (
     Fault("s3_503_batch_manifest", "S3 answers 503 for the batch manifest", Outcome(3, BEFORE_PUBLISH, COMMITTED)),
     _once("s3_loses_batch_manifest", "the batch manifest is stored, the answer is lost"),
     Fault("s3_503_snapshot", "S3 answers 503 for the snapshot's manifest list", Outcome(3, BEFORE_PUBLISH, COMMITTED)),
+    _once("s3_503_lease", "S3 answers 503 for the lease from its first renewal on"),
     Fault(NO_ROOM, "the spill folder's disk is full", Outcome(2, DURING_STAGING, COMMITTED)),
     Fault("catalog_down", "the catalog cuts every connection", Outcome(3, BEFORE_STAGING, COMMITTED)),
     Fault("catalog_refuses", "the catalog answers 503 to every commit", Outcome(4, UNKNOWN, COMMITTED)),

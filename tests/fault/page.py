@@ -33,8 +33,8 @@ S3 and of the catalog are made by a server of the tests between the load and the
 `python -m tests.fault.page`, from the matrix of the tests and the figures that `LAKEHOUSE_CHAOS_RECORD=1 make chaos`
 keeps.
 
-| fault | what happens | exit | `diagnose` says | the rerun says | green, of cells | run at |
-|---|---|---|---|---|---|---|
+| fault | what happens | exit | `diagnose` says | the rerun says | cells | green | run at |
+|---|---|---|---|---|---|---|---|
 """
 _RANDOM = """
 ## Random faults
@@ -54,25 +54,27 @@ def page() -> str:
         cells=sum(map(runs, cells())),
     )
     record = read_record()
-    rows = [_row(fault, record["faults"].get(fault.name)) for fault in FAULTS]
+    rows = [_row(fault, record["cells"].get(fault.name, {})) for fault in FAULTS]
     return head + "".join(rows) + _random(record["random"])
 
 
-def _row(fault: Fault, seen: Mapping[str, Any] | None) -> str:
+def _row(fault: Fault, seen: Mapping[str, tuple[int, str]]) -> str:
     code = "killed" if fault.kills else fault.outcome.code
     states = " or ".join(state.value for state in (fault.outcome.state, fault.or_else) if state)
     what = f"killed when {fault.what}" if fault.kills else fault.what
-    total = sum(runs(cell) for cell in cells() if cell.fault == fault)
-    counts = f"{seen['green'] if seen else '-'} / {total}"
-    when = f"{seen['date']} `{seen['commit']}`" if seen else "-"
-    return f"| `{fault.name}` | {what} | {code} | {states} | {fault.outcome.rerun} | {counts} | {when} |\n"
+    own = {cell.id: runs(cell) for cell in cells() if cell.fault == fault}
+    last = {name: told for name, told in seen.items() if name in own}
+    counts = f"{sum(green for green, _ in last.values())} of {sum(own[name] for name in last)}"
+    when = max((when for _, when in last.values()), default="-")
+    texts = (what, code, states, fault.outcome.rerun, sum(own.values()), counts if last else "-", when)
+    return f"| `{fault.name}` | " + " | ".join(map(str, texts)) + " |\n"
 
 
 def _random(found: Mapping[str, Any]) -> str:
     if not found:
         return ""
     figures = "\n".join(found["lines"])
-    return f"{_RANDOM}\n{figures}\n\nRun at {found['date']} `{found['commit']}`.\n"
+    return f"{_RANDOM}\n{figures}\n\nRun at {found['when']}.\n"
 
 
 if __name__ == "__main__":

@@ -179,6 +179,7 @@ class History:
         check_nothing_is_left(self._lake)
 
     def _load(self, fault: Fault, points: Path) -> Ended:
+        self._bench.network.clear()  # of a run that has failed
         fault.ask(self._bench, self._lake)
         how = {**fault.how, "passed": str(points)}
         how["env"] = {**self._bench.network.env, **fault.env}

@@ -12,8 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tests.fault.matrix import FAULTS, runs
-from tests.fault.matrix import cells as all_cells
+from tests.fault.matrix import FAULTS
 from tests.fault.tables import MODES
 
 SEEN = "fault"
@@ -89,26 +88,24 @@ def random_lines(found: Sequence[Seen]) -> list[str]:
 
 
 def write_record(cells: Sequence[Seen], found: Sequence[Seen]) -> None:
-    """Keep the figures, where they are asked for: of a fault if every cell of it was run."""
+    """Keep the figures, where they are asked for: of each cell the last, of random runs the last that were made."""
     if not os.environ.get("LAKEHOUSE_CHAOS_RECORD"):
         return
-    record = read_record()
-    every = Counter(cell.fault.name for cell in all_cells() for _ in range(runs(cell)))
-    for name, total in every.items():
-        own = [cell for cell in cells if cell["fault"] == name]
-        if sum(cell["cells"] for cell in own) == total:
-            green = sum(cell["cells"] for cell in own if cell["passed"])
-            record["faults"][name] = {**_when(), "green": green}
+    record, now = read_record(), _now()
+    for cell in cells:
+        record["cells"].setdefault(cell["fault"], {})[cell["cell"]] = [cell["cells"] * cell["passed"], now]
     if found:
-        record["random"] = {**_when(), "lines": random_lines(found)}
+        record["random"] = {"when": now, "lines": random_lines(found)}
     RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
 
 
 def read_record() -> dict[str, Any]:
-    """`faults` by name, and `random`."""
-    return {"faults": {}, "random": {}} | (json.loads(RECORD.read_text()) if RECORD.exists() else {})
+    """`cells`: by fault and cell, how many are green, and when that was; `random`: the figures of random runs."""
+    return {"cells": {}, "random": {}} | (json.loads(RECORD.read_text()) if RECORD.exists() else {})
 
 
-def _when() -> dict[str, str]:
+def _now() -> str:
+    """The day, the commit, and the seed if one was asked for."""
     commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)
-    return {"date": datetime.now(UTC).date().isoformat(), "commit": commit.stdout.strip()}
+    seed = os.environ.get("LAKEHOUSE_CHAOS_SEED")
+    return f"{datetime.now(UTC).date()} `{commit.stdout.strip()}`" + (f", seed {seed}" if seed else "")

@@ -3,6 +3,7 @@ ones. What a load reads again itself afterwards goes to the real ones directly."
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -105,6 +106,11 @@ def _of_target(matches: Callable[[Lake], Matches]) -> Callable[[Lake], Matches]:
     return lambda lake: lambda request: matches(lake)(request) and f"ops_{lake.name}" not in request.path
 
 
+def _but_the_first(matches: Matches) -> Matches:
+    before = itertools.count()
+    return lambda request: matches(request) and next(before) > 0
+
+
 def _vanish(network: Network, lake: Lake) -> None:
     """The commit lands, its answer does not come, and from then on nobody answers."""
     network.catalog.lose(_COMMIT(lake))
@@ -125,6 +131,7 @@ SERVICE_FAULTS: Mapping[str, Callable[[Network, Lake], object]] = {
     "s3_503_batch_manifest": lambda n, lake: n.s3.answer(_BATCH_MANIFEST(lake), _BUSY, times=ALWAYS),
     "s3_loses_batch_manifest": lambda n, lake: n.s3.lose(_BATCH_MANIFEST(lake)),
     "s3_503_snapshot": lambda n, lake: n.s3.answer(_of_target(_SNAPSHOT)(lake), _BUSY, times=ALWAYS),
+    "s3_503_lease": lambda n, lake: n.s3.answer(_but_the_first(_LEASE(lake)), _BUSY, times=ALWAYS),
     "catalog_down": lambda n, lake: n.catalog.refuse(lambda r: lake.name in r.path, times=ALWAYS),
     "catalog_refuses": lambda n, lake: n.catalog.answer(_COMMIT(lake), trouble(503, "Unavailable"), times=ALWAYS),
     "catalog_500_before": lambda n, lake: n.catalog.answer(_COMMIT(lake), trouble(500, "Internal")),

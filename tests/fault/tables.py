@@ -12,38 +12,17 @@ from typing import Any
 
 from lakehouse.ledger import BATCHES, FILES
 from lakehouse.position import find_position
+from tests.integration.test_write_modes import DECLARATION, DELETES, KEYED
 from tests.lake import DAY_1, DAY_2, DAY_3, Lake
 
-DECLARATION = """\
-type: lakehouse.components.IcebergTable
-attributes:
-  table: {table}
-  source:
-    uri: s3://landing/{prefix}/
-    partition: input_date=%Y-%m-%d
-    files: "*.csv"
-    format: {{type: csv}}
-  columns:
-    order_id: {{type: bigint, required: true}}
-    amount: "decimal(12,2)"
-    order_time: timestamptz
-    op: string
-    input_date: {{type: date, from_path: date}}
-  partition_by: [input_date]
-  start_date: 2026-08-30
-  gates: {{max_rejected_ratio: 1.0}}
-  {mode}
-"""
-_KEY = "key: [order_id]\n  order_by: [order_time]\n  "
-MODES: Mapping[str, str] = {
-    "upsert": _KEY + "write: upsert",
-    "upsert with position deletes": _KEY
-    + "write: upsert\n  delete_when: \"op = 'D'\"\n  table_properties: {write.merge.mode: merge-on-read}",
-    "snapshot": _KEY + "write: snapshot\n  max_deleted_ratio: 1.0",
-    "replace_partition": "write: replace_partition",
-    "append": "write: append",
+MODES: Mapping[str, tuple[str, str]] = {
+    "upsert": ("upsert", KEYED),
+    "upsert with position deletes": ("upsert", f"{DELETES}\n  table_properties: {{write.merge.mode: merge-on-read}}"),
+    "snapshot": ("snapshot", f"{KEYED}\n  max_deleted_ratio: 1.0"),
+    "replace_partition": ("replace_partition", ""),
+    "append": ("append", ""),
 }
-"""What a declaration says of each; the names are those of the matrix."""
+"""What a declaration says of each: `write`, and what else; the names are those of the matrix."""
 OBJECTS = ("one object", "several objects")
 LOADS = ("first load", "later load")
 _OF_THIS_RUN = ("_batch_id", "_ingested_at", "_source_mtime")
@@ -88,7 +67,9 @@ def landing(mode: str, objects: str, load: str) -> Landing:
 
 def make_lake(stack: Any, folder: Path, mode: str) -> Lake:
     lake = Lake(stack, folder)
-    lake.text = DECLARATION.format(table=lake.table, prefix=lake.name, mode=MODES[mode])
+    write, more = MODES[mode]
+    gates = "max_rejected_ratio: 1.0"
+    lake.text = DECLARATION.format(table=lake.table, prefix=lake.name, write=write, more=more, gates=gates, source="")
     lake.write_declaration()
     return lake
 

@@ -33,7 +33,8 @@ def test_the_page_is_that_of_the_matrix() -> None:
 
 
 def run(bench: Bench, cell: Cell, record: Record) -> None:
-    told = {"kind": "cell", "fault": cell.fault.name, "mode": cell.mode, "cells": runs(cell), "seconds": []}
+    told = {"kind": "cell", "cell": cell.id, "fault": cell.fault.name, "mode": cell.mode, "cells": runs(cell)}
+    told["seconds"] = []
     record(SEEN, told)
     told["seconds"] = [seen.seconds for seen in run_cell(bench, cell).values()]
 
