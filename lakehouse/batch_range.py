@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakehouse.audit.bookmark_history import named_version
 from lakehouse.bookmark import LOAD
-from lakehouse.bookmark_history import named_version
 from lakehouse.errors import UsageError
 from lakehouse.model import Mode, Reference, VersionRange
 from lakehouse.services import Services

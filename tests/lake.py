@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from lakehouse.audit.recount import recount
 from lakehouse.cli.app import main
 from lakehouse.declaration import Declaration, find_declaration
 from lakehouse.errors import Unavailable
@@ -24,7 +25,6 @@ from lakehouse.ingest import LoadRequest, ingest, plan_load
 from lakehouse.ledger import read_ledger
 from lakehouse.model import Equation, LandingObject, Mode, Plan, Receipt, Window
 from lakehouse.position import find_position
-from lakehouse.recount import recount
 from lakehouse.services import Services, open_services
 from lakehouse.storage.s3 import S3Storage
 

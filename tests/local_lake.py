@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 from pyiceberg.table import Table
 
 import lakehouse.ingest
+from lakehouse.audit.recount import recount
 from lakehouse.declaration import Declaration, parse_declarations
 from lakehouse.ingest import LoadRequest, ingest
 from lakehouse.model import Equation, Mode, Receipt
-from lakehouse.recount import recount
 from lakehouse.services import Services, open_services
 from lakehouse.storage.local import LocalStorage
 from tests.lake import changed_environment

@@ -8,7 +8,8 @@ from datetime import UTC, date, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from lakehouse.diagnosis import Condition, Diagnosis
+from lakehouse.audit.diagnosis import Condition, Diagnosis
+from lakehouse.audit.recount import Recount
 from lakehouse.errors import LakehouseError
 from lakehouse.ingest import LoadRequest
 from lakehouse.maintain import Expiry
@@ -30,7 +31,6 @@ from lakehouse.model import (
 )
 from lakehouse.orchestration.library import Library
 from lakehouse.plan import make_plan
-from lakehouse.recount import Recount
 from tests.landing_values import declared
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from lakehouse.arrivals import Arrivals, arrivals_of, distribution
+from lakehouse.audit.arrivals import Arrivals, arrivals_of, distribution
 from lakehouse.cli.options import AsJson, SourceName, TableName, declared, look_at, services_for, sources_of
 from lakehouse.cli.output import (
     console,

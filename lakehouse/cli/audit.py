@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse.audit import TableStatus, rejected_rows, status_of, unreadable_status
+from lakehouse.audit.status import TableStatus, rejected_rows, status_of, unreadable_status
 from lakehouse.cli import objects
 from lakehouse.cli.options import AsJson, DryRun, OneBatch, SourceName, TableName, declared, services_for, sources_of
 from lakehouse.cli.output import console, of_sources, print_json, print_pairs, print_table

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.bookmark_history import Change, Difference, Standing, changes, differences, standing_at
+from lakehouse.audit.bookmark_history import Change, Difference, Standing, changes, differences, standing_at
 from lakehouse.cli import bookmark_change
 from lakehouse.cli.operate import Why, given_reason, print_hints, state_text, this_operator
 from lakehouse.cli.options import (

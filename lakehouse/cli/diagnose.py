@@ -11,11 +11,11 @@ from typing import Annotated, Any, TypeVar
 import typer
 from rich.text import Text
 
+from lakehouse.audit.diagnose import diagnose_batch, diagnose_source, near_batches
+from lakehouse.audit.diagnosis import Diagnosis, worst_first
 from lakehouse.cli.options import AsJson, declared, services_for
 from lakehouse.cli.output import console, print_json, print_pairs, print_table
 from lakehouse.declaration import Declaration, load_declarations
-from lakehouse.diagnose import diagnose_batch, diagnose_source, near_batches
-from lakehouse.diagnosis import Diagnosis, worst_first
 from lakehouse.errors import LakehouseError, UsageError
 from lakehouse.receipt_total import worst_exit_code
 from lakehouse.services import Services

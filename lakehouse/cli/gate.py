@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.audit import knows_batch
+from lakehouse.audit.status import knows_batch
 from lakehouse.cli.operate import Why, given_reason, print_hints, state_text, this_operator
 from lakehouse.cli.options import AsJson, DryRun, declared, services_for
 from lakehouse.cli.output import print_json, print_pairs

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, generate_latest, start_http_ser
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from lakehouse.audit import TableStatus
+from lakehouse.audit.status import TableStatus
 from lakehouse.cli.audit import status_or_error
 from lakehouse.declaration import load_declarations
 from lakehouse.errors import ConfigurationError, UsageError

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from lakehouse.audit.object_history import Event, explain_object
 from lakehouse.bookmark import RELEASE, RELOAD, SKIP
 from lakehouse.cli.load import print_ending, print_receipt
 from lakehouse.cli.operate import Reason, Why, given_reason, print_hints, state_text, this_operator
@@ -17,7 +18,6 @@ from lakehouse.cli.options import AsJson, DryRun, OneBatch, SourceName, TableNam
 from lakehouse.cli.output import console, of_sources, print_json, print_pairs, print_table, progress_bar
 from lakehouse.declaration import Declaration, declarations_reading
 from lakehouse.errors import UsageError
-from lakehouse.object_history import Event, explain_object
 from lakehouse.operate.object_change import ObjectChange, change_object
 from lakehouse.operate.replay import Replay, knowing_batch, replay_rejects
 from lakehouse.receipt import receipt_json

@@ -9,10 +9,11 @@ from typing import Annotated
 
 import typer
 
+from lakehouse.audit.completeness import Completeness, completeness
+from lakehouse.audit.recount import Recount, recount
 from lakehouse.cli.operate import given_reason, print_hints, state_text, this_operator
 from lakehouse.cli.options import AsJson, DryRun, Partition, TableName, declared, look_at, parse_date, services_for
 from lakehouse.cli.output import console, error_json, print_failure, print_json, print_pairs, print_table
-from lakehouse.completeness import Completeness, completeness
 from lakehouse.declaration import Declaration
 from lakehouse.errors import LakehouseError, UsageError
 from lakehouse.ingest import LoadRequest, plan_load
@@ -20,7 +21,6 @@ from lakehouse.model import Window
 from lakehouse.operate.foreign import ForeignAcceptance, accept_foreign
 from lakehouse.position import find_position
 from lakehouse.receipt_total import worst_exit_code
-from lakehouse.recount import Recount, recount
 from lakehouse.services import Services
 
 

@@ -19,7 +19,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from lakehouse.audit import rejected_rows
+from lakehouse.audit.recount import recount
+from lakehouse.audit.status import rejected_rows
 from lakehouse.declaration import Declaration, find_declaration
 from lakehouse.demo import samples
 from lakehouse.demo.runs import DagsterRuns, Ran
@@ -29,7 +30,6 @@ from lakehouse.ingest import LoadRequest, plan_load
 from lakehouse.ledger import FILES, LEDGERS, ledger_head, read_ledger, rebuild, standing_of
 from lakehouse.model import Decision
 from lakehouse.position import find_position
-from lakehouse.recount import recount
 from lakehouse.services import open_services
 from lakehouse.settings import assets_folder
 from lakehouse.stack import conflicting_variables, free_ports, stack_environment, temporary_stack, without_home

@@ -16,9 +16,9 @@ import duckdb
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
+from lakehouse.audit.doubles import census_session
 from lakehouse.bookmark import COMPACT
 from lakehouse.catalog import translated
-from lakehouse.doubles import census_session
 from lakehouse.errors import Conflict, CountsDiffer
 from lakehouse.iceberg import LiveFiles, live_files, only_data_file
 from lakehouse.maintain.expiry import table_of

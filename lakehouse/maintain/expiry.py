@@ -18,6 +18,7 @@ from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
 from lakehouse import naming
+from lakehouse.audit.recount import chains_at, foreign_snapshots
 from lakehouse.bookmark import EXPIRE
 from lakehouse.catalog import translated
 from lakehouse.errors import ConfigurationError, UsageError
@@ -36,7 +37,6 @@ from lakehouse.operate.operator_change import (
     stand_now,
 )
 from lakehouse.position import Position, find_position
-from lakehouse.recount import chains_at, foreign_snapshots
 from lakehouse.services import Services
 from lakehouse.target import ancestry, is_ours
 

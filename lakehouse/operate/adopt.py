@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakehouse.audit.doubles import KeyCensus, census_session, named_doubles, take_census
 from lakehouse.catalog import translated
-from lakehouse.doubles import KeyCensus, census_session, named_doubles, take_census
 from lakehouse.errors import TargetDamaged, UsageError
 from lakehouse.evolve import with_schema
 from lakehouse.iceberg import live_files

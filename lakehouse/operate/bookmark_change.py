@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from lakehouse.audit.bookmark_history import named_version
 from lakehouse.bookmark import RESET, REWIND, SET
-from lakehouse.bookmark_history import named_version
 from lakehouse.bookmark_move import seen_as, seen_nothing
 from lakehouse.errors import UsageError
 from lakehouse.model import Decision, ObjectDecision

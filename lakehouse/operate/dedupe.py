@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import duckdb
 from pyiceberg.table import Table
 
+from lakehouse.audit.doubles import DoubledKey, KeyCensus, census_session, find_surplus, take_census
 from lakehouse.bookmark import DEDUPE
 from lakehouse.catalog import translated
-from lakehouse.doubles import DoubledKey, KeyCensus, census_session, find_surplus, take_census
 from lakehouse.errors import CountsDiffer, UsageError
 from lakehouse.evolve import with_schema
 from lakehouse.iceberg import LiveFiles, live_files

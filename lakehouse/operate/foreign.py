@@ -18,9 +18,10 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from lakehouse import naming
+from lakehouse.audit.doubles import census_session, take_census
+from lakehouse.audit.recount import accept_foreign_command, chains_at, foreign_snapshots, in_one
 from lakehouse.bookmark import ACCEPT_FOREIGN
 from lakehouse.catalog import translated
-from lakehouse.doubles import census_session, take_census
 from lakehouse.errors import UsageError
 from lakehouse.iceberg import live_files
 from lakehouse.model import Manifest, State
@@ -34,7 +35,6 @@ from lakehouse.operate.operator_change import (
 )
 from lakehouse.position import Position, find_position
 from lakehouse.reconcile import baseline_dates, day_text, expected_by_date, expected_live, parse_day
-from lakehouse.recount import accept_foreign_command, chains_at, foreign_snapshots, in_one
 from lakehouse.services import Services
 from lakehouse.target import ancestry, summary
 

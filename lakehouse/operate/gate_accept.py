@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse.accepted import accepted_for
 from lakehouse.attempt import AttemptRecord
-from lakehouse.audit import attempt_of, published_version
+from lakehouse.audit.status import attempt_of, published_version
 from lakehouse.bookmark import ACCEPT_GATE
 from lakehouse.errors import UsageError
 from lakehouse.gate import accept_command

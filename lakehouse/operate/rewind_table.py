@@ -16,8 +16,8 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from lakehouse import naming
+from lakehouse.audit.bookmark_history import named_version
 from lakehouse.bookmark import REWIND_TABLE, UPKEEP
-from lakehouse.bookmark_history import named_version
 from lakehouse.bookmark_move import stood_as
 from lakehouse.catalog import translated
 from lakehouse.errors import CountsDiffer, DataError, UsageError

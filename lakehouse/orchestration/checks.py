@@ -35,9 +35,9 @@ from lakehouse.orchestration.verdicts import (
 )
 
 if TYPE_CHECKING:
+    from lakehouse.audit.recount import Recount
     from lakehouse.declaration import Declaration
     from lakehouse.model import Plan
-    from lakehouse.recount import Recount
     from lakehouse.services import Services
 
 

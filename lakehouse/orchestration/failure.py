@@ -16,7 +16,7 @@ from lakehouse.orchestration.metadata import diagnosis_metadata, diagnosis_text,
 from lakehouse.orchestration.names import MAX_RETRIES, REFUSED, STATE
 
 if TYPE_CHECKING:
-    from lakehouse.diagnosis import Diagnosis
+    from lakehouse.audit.diagnosis import Diagnosis
     from lakehouse.orchestration.partitions import RunContext
 
 RETRY_LATER = RetryLater.exit_code

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from lakehouse.redaction import cleaned, remember, secrets_in
 
 if TYPE_CHECKING:
+    from lakehouse.audit.diagnosis import Diagnosis
+    from lakehouse.audit.recount import Recount
     from lakehouse.declaration import Declaration
-    from lakehouse.diagnosis import Diagnosis
     from lakehouse.ingest import LoadRequest
     from lakehouse.maintain import Upkept
     from lakehouse.model import Plan, Receipt
-    from lakehouse.recount import Recount
     from lakehouse.services import Progress, Services
 
 
@@ -95,14 +95,14 @@ def _plan(declaration: Declaration, request: LoadRequest, services: Services) ->
 def _recount(
     declaration: Declaration, services: Services, snapshot_id: int | None, landing_date: date | None
 ) -> Recount:
-    from lakehouse.recount import recount
+    from lakehouse.audit.recount import recount
 
     return recount(declaration, services, snapshot_id=snapshot_id, landing_date=landing_date)
 
 
 def _diagnose(declaration: Declaration, services: Services) -> Sequence[Diagnosis]:
-    from lakehouse.diagnose import diagnose_source
-    from lakehouse.diagnosis import worst_first
+    from lakehouse.audit.diagnose import diagnose_source
+    from lakehouse.audit.diagnosis import worst_first
 
     return worst_first([diagnose_source(one, services) for one in declaration.by_source])
 

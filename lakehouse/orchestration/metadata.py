@@ -15,8 +15,8 @@ from lakehouse.model import DateCounts, Equation, GateResult, Receipt
 from lakehouse.orchestration.names import STATE
 
 if TYPE_CHECKING:
+    from lakehouse.audit.diagnosis import Diagnosis
     from lakehouse.declaration import Declaration
-    from lakehouse.diagnosis import Diagnosis
 
 Metadata = dict[str, dg.MetadataValue]
 

@@ -14,8 +14,8 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
-from lakehouse.arrivals import arrival, distribution, late_days
-from lakehouse.completeness import DONE
+from lakehouse.audit.arrivals import arrival, distribution, late_days
+from lakehouse.audit.completeness import DONE
 from lakehouse.model import Decision, Equation, GateResult, ObjectDecision, Plan, Window
 from lakehouse.orchestration.metadata import (
     SNAPSHOT_ID,
@@ -29,8 +29,8 @@ from lakehouse.orchestration.partitions import today
 from lakehouse.reconcile import KEYS_DISTINCT, KEYS_DISTINCT_BY_DATE, KEYS_NOT_NULL
 
 if TYPE_CHECKING:
+    from lakehouse.audit.recount import Recount
     from lakehouse.declaration import Declaration
-    from lakehouse.recount import Recount
 
 KEY_EQUATIONS = (KEYS_DISTINCT, KEYS_DISTINCT_BY_DATE, KEYS_NOT_NULL)
 """The equations of a recount that are about keys."""

@@ -16,10 +16,10 @@ from urllib.parse import unquote
 import pytest
 
 import lakehouse.ingest
+from lakehouse.audit.object_history import explain_object
 from lakehouse.ingest import LoadRequest, plan_load
 from lakehouse.ledger import FILES
 from lakehouse.model import Decision, Plan, Receipt, State, Window
-from lakehouse.object_history import explain_object
 from lakehouse.services import Services
 from lakehouse.storage import open_storage
 from tests.lake import DAY_1, DAY_2, DAY_3, Lake, SaidBy, csv, dated, order, uris

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from lakehouse.diagnosis import Condition
+from lakehouse.audit.diagnosis import Condition
 from lakehouse.faults import LOAD_POINTS
 from tests.fault.tables import LOADS, MODES, OBJECTS
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 
 from lakehouse import naming
-from lakehouse.diagnosis import Condition
+from lakehouse.audit.diagnosis import Condition
 from lakehouse.faults import LOAD_POINTS
 from lakehouse.ledger import LEDGERS
 from lakehouse.ledger.schema import head_of

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lakehouse import naming
-from lakehouse.diagnosis import Condition
+from lakehouse.audit.diagnosis import Condition
 from lakehouse.errors import ConfigurationError
 from lakehouse.lease_record import LeaseHolder, LeaseRecord, encode_record
 from lakehouse.process import Process

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from lakehouse.audit.bookmark_history import differences, standing_at
+from lakehouse.audit.object_history import explain_object
 from lakehouse.bookmark import RELOAD, SKIP
-from lakehouse.bookmark_history import differences, standing_at
 from lakehouse.errors import LeaseHeld, UsageError
 from lakehouse.ingest import LoadRequest, ingest
 from lakehouse.ledger import BATCHES, FILES
 from lakehouse.model import Decision, State
-from lakehouse.object_history import explain_object
 from lakehouse.operate.bookmark_change import reset_bookmark, rewind_bookmark, set_bookmark
 from lakehouse.operate.object_change import change_object
 from lakehouse.operate.operator_change import Operator, lease_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.bookmark_history import changes, differences, standing_at
+from lakehouse.audit.bookmark_history import changes, differences, standing_at
 from lakehouse.errors import UsageError
 from lakehouse.model import Mode
 from tests.lake import DAY_1, DAY_2, Lake, csv, order

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from lakehouse.audit.object_history import explain_object
 from lakehouse.errors import UsageError
 from lakehouse.model import Mode
-from lakehouse.object_history import explain_object
 from tests.lake import DAY_1, Lake, csv, order
 
 

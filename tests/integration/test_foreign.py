@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 
+from lakehouse.audit.recount import recount
 from lakehouse.errors import UsageError
 from lakehouse.ledger import BATCHES
 from lakehouse.model import State
 from lakehouse.operate.dedupe import dedupe
 from lakehouse.operate.foreign import ForeignAcceptance, accept_foreign
 from lakehouse.orchestration.verdicts import counts_verdict, keys_verdict
-from lakehouse.recount import recount
 from tests.evolving_lake import OPERATOR, failure
 from tests.integration.test_concurrency_foreign import append, compact, delete, rows_with_key
 from tests.lake import DAY_1, DAY_2, Lake, SaidBy, csv, order

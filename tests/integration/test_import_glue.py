@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import lakehouse.operate.move
+from lakehouse.audit.object_history import explain_object
 from lakehouse.errors import UsageError
 from lakehouse.glue_state import parse_glue_state
 from lakehouse.model import State
-from lakehouse.object_history import explain_object
 from lakehouse.operate.glue_import import import_glue
 from lakehouse.operate.operator_change import Operator
 from tests.evolving_lake import failure

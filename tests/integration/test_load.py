@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from lakehouse import naming
-from lakehouse.audit import status_of
+from lakehouse.audit.status import status_of
 from lakehouse.ledger import BATCHES, FILES, LEDGERS, RECONCILIATIONS, REJECTS
 from lakehouse.model import Decision, Mode, State
 from lakehouse.naming import sha256

@@ -200,7 +200,7 @@ def test_a_bug_shows_no_secret(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setenv(variable, value)
     monkeypatch.setattr("lakehouse.ingest.plan_load", fail)
     monkeypatch.setattr("lakehouse.cli.load.plan_load", fail)
-    monkeypatch.setattr("lakehouse.recount.recount", fail)
+    monkeypatch.setattr("lakehouse.audit.recount.recount", fail)
     for command in (("plan", "TABLE"), ("plan", "TABLE", "--debug"), ("reconcile", "TABLE")):
         text = printed(lake, *command)
         assert not seen(text), text

@@ -10,12 +10,12 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import AssertTableUUID, SetSnapshotRefUpdate
 
 from lakehouse import naming
-from lakehouse.bookmark_history import changes, differences
+from lakehouse.audit.bookmark_history import changes, differences
+from lakehouse.audit.object_history import explain_object
 from lakehouse.errors import LeaseHeld, UsageError
 from lakehouse.ingest import LoadRequest, ingest
 from lakehouse.ledger import rebuild, standing_of
 from lakehouse.model import Receipt, State
-from lakehouse.object_history import explain_object
 from lakehouse.operate.bookmark_rename import rename_bookmark
 from lakehouse.operate.operator_change import Operator, lease_of
 from lakehouse.operate.reattach import rewind_to_table

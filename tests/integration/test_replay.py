@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.audit import rejected_rows
+from lakehouse.audit.status import rejected_rows
 from lakehouse.bookmark import SKIP
 from lakehouse.errors import UsageError
 from lakehouse.ledger import FILES, REJECTS

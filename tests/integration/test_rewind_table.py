@@ -10,8 +10,8 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import StringType
 
+from lakehouse.audit.bookmark_history import changes
 from lakehouse.bookmark import SKIP
-from lakehouse.bookmark_history import changes
 from lakehouse.errors import DataError, UsageError
 from lakehouse.ledger import BATCHES
 from lakehouse.model import State

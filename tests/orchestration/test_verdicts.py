@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from lakehouse.audit.recount import Recount
 from lakehouse.model import Decision, Equation, GateResult, LandingObject, Mode, ObjectDecision, Plan, Window
 from lakehouse.orchestration.verdicts import (
     Verdict,
@@ -17,7 +18,6 @@ from lakehouse.orchestration.verdicts import (
     late_verdict,
 )
 from lakehouse.reconcile import KEYS_DISTINCT_BY_DATE
-from lakehouse.recount import Recount
 from tests.orchestration_lake import daily_table
 
 DAY = date(2024, 1, 2)

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 from prometheus_client.samples import Sample
 
-from lakehouse.audit import TableStatus
+from lakehouse.audit.measures import Measures
+from lakehouse.audit.status import TableStatus
 from lakehouse.cli.metrics import gauges
-from lakehouse.measures import Measures
 
 MEASURES = Measures(5, 1, 2, 0.25, None, 90.0, None)
 STATUS = TableStatus(

@@ -1,7 +1,7 @@
 """What became of a load: from evidence to one state, the reason in words, and the command that comes next. Pure.
 
 Where several states hold at once, the one that must be mended first counts. Evidence is gathered by
-`lakehouse.evidence`.
+`lakehouse.audit.evidence`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, tzinfo
 from itertools import takewhile
 from statistics import median
 
-from lakehouse.arrivals import late_days
+from lakehouse.audit.arrivals import late_days
 from lakehouse.bookmark import ACCEPT_FOREIGN, ACCEPT_GATE, DEDUPE, LOAD, MOVES, RULINGS, UNHOLD
 from lakehouse.model import Decision, Manifest
 

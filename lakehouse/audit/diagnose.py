@@ -1,6 +1,6 @@
 """Says what became of a load, or of one batch, from what there is to see of it. Reads only.
 
-Which state the evidence means is `lakehouse.diagnosis`'s to say.
+Which state the evidence means is `lakehouse.audit.diagnosis`'s to say.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING
 
 from lakehouse import naming
 from lakehouse.attempt import AttemptRecord
-from lakehouse.audit import attempt_records
-from lakehouse.bookmark import LOAD
-from lakehouse.diagnosis import Condition, Diagnosis, Evidence, diagnose_evidence
-from lakehouse.evidence import (
+from lakehouse.audit.diagnosis import Condition, Diagnosis, Evidence, diagnose_evidence
+from lakehouse.audit.evidence import (
     MOST_MANIFESTS,
     gather,
     ledger_of,
@@ -25,6 +23,8 @@ from lakehouse.evidence import (
     state_folders,
     time_text,
 )
+from lakehouse.audit.status import attempt_records
+from lakehouse.bookmark import LOAD
 from lakehouse.lease import read_lease
 from lakehouse.ledger import standing_of
 from lakehouse.manifest import decode_manifest

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.diagnosis import (
+from lakehouse.audit.diagnosis import (
     WORST_FIRST,
     Answer,
     Attempt,

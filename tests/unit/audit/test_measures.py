@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
+from lakehouse.audit.measures import Measures, measure_loads
 from lakehouse.bookmark import ACCEPT_GATE, HOLD, RESET, UNHOLD
-from lakehouse.measures import Measures, measure_loads
 from lakehouse.model import Bookmark, Manifest, RowCounts
 from tests.landing_values import landed, manifest_of, outcome
 

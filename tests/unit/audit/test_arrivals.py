@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.arrivals import Arrival, arrivals_of, distribution, late_days
+from lakehouse.audit.arrivals import Arrival, arrivals_of, distribution, late_days
 from lakehouse.model import Decision, LandingObject, SeenObject
 
 DAY = date(2026, 9, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 
-from lakehouse.completeness import COMPLETE, completeness
+from lakehouse.audit.completeness import COMPLETE, completeness
 from lakehouse.model import Decision, Equation, LandingObject, Mode, ObjectDecision, Plan, Seen, SeenObject, Window
 
 NOW = datetime(2026, 9, 3, tzinfo=UTC)

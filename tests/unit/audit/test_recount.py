@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
+from lakehouse.audit.recount import foreign_snapshots
 from lakehouse.model import Bookmark
-from lakehouse.recount import foreign_snapshots
 from tests.landing_values import manifest_of
 
 

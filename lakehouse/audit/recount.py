@@ -17,6 +17,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from lakehouse import naming
+from lakehouse.audit.reread import reread_equations
 from lakehouse.catalog import translated
 from lakehouse.engines.duckdb import open_session
 from lakehouse.errors import DataError
@@ -33,7 +34,6 @@ from lakehouse.reconcile import (
     expected_live,
     parse_day,
 )
-from lakehouse.reread import reread_equations
 from lakehouse.scratch import scratch_folder
 from lakehouse.services import Services
 from lakehouse.state import walk

@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 from lakehouse import naming
 from lakehouse.acceptance import open_question
 from lakehouse.attempt import AttemptRecord, read_records
+from lakehouse.audit.measures import MOST_MANIFESTS, Measures, measure_loads
 from lakehouse.bookmark import UPKEEP
 from lakehouse.errors import Detached, LakehouseError
 from lakehouse.gate import after_refusal
 from lakehouse.lease import read_lease
 from lakehouse.ledger import ledger_head
-from lakehouse.measures import MOST_MANIFESTS, Measures, measure_loads
 from lakehouse.model import NEW_TABLE, Bookmark, Manifest, Reference, State
 from lakehouse.position import Position, find_position
 from lakehouse.services import Services

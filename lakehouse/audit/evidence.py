@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from lakehouse import naming
 from lakehouse.acceptance import open_question
 from lakehouse.attempt import AttemptRecord
-from lakehouse.audit import open_attempts
+from lakehouse.audit.diagnosis import Answer, Attempt, Evidence, Failure, Lease
+from lakehouse.audit.status import open_attempts
 from lakehouse.bookmark import ruling_of
-from lakehouse.diagnosis import Answer, Attempt, Evidence, Failure, Lease
 from lakehouse.errors import Detached, LakehouseError
 from lakehouse.lease import read_lease
 from lakehouse.lease_record import LeaseRecord
