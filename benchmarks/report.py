@@ -15,7 +15,7 @@ from rich.table import Table
 from benchmarks.claims import Claim
 from benchmarks.counting import ALLOWED
 from benchmarks.result import Distance, Result, Run, distances, step_seconds
-from benchmarks.workload import FINDING, READING
+from benchmarks.workload import FINDING, KEEPING, READING
 
 _READING = (
     "of the peers boto3's loop alone judges values as ours does; DuckDB drops or bends what it cannot cast, and writes "
@@ -30,7 +30,7 @@ _MERGING = (
 
 def notes(result: Result) -> str:
     """What a reader of the comparison has to know; empty without peers."""
-    if result.workload in FINDING or len(result.runs) == len(result.ours):
+    if result.workload in (*FINDING, *KEEPING) or len(result.runs) == len(result.ours):
         return ""
     return _READING if result.workload in READING else _MERGING
 
@@ -137,7 +137,9 @@ def bar_chart(result: Result) -> str:
     bars = [(who, seconds) for who in result.runs if (seconds := result.seconds(who)) is not None]
     longest = max(seconds for _, seconds in bars)
     first, unit = bars[0]
-    what = "listed objects" if result.workload in FINDING else "CSV rows"
+    what = {**dict.fromkeys(FINDING, "listed objects"), **dict.fromkeys(KEEPING, "rows")}.get(
+        result.workload, "CSV rows"
+    )
     title = f"{result.workload}, {result.counts['batch']['read']:,} {what}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="780" height="{60 + 34 * len(bars)}" '
