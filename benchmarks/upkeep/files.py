@@ -63,7 +63,7 @@ def expected_scan(con: duckdb.DuckDBPyConnection, sizes: Sizes) -> list[list[str
 def expected_row(con: duckdb.DuckDBPyConnection, sizes: Sizes) -> list[str]:
     """The row that is looked up, LOOKED_UP of it: of those that were updated most often the first."""
     ((number,),) = con.execute("select i from updates order by nth desc, i limit 1").fetchall()
-    ((row),) = con.execute(f"select {', '.join(LOOKED_UP)} from ({final(sizes, range(number, number + 1))})").fetchall()
+    (row,) = con.execute(f"select {', '.join(LOOKED_UP)} from ({final(sizes, range(number, number + 1))})").fetchall()
     return [str(value) for value in row]
 
 

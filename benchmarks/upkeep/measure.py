@@ -68,7 +68,7 @@ def measure_upkeep(
     sizes, stage = Sizes(rows), Stage(Target("orders", rows), folder, env)
     say(f"{workload}: making and landing {ALL_DAYS} daily files, and their final rows: {sizes.all_rows:,}")
     expected = _land(stage, sizes)
-    scene = _Scene(stage, sizes, expected)
+    scene = _Scene(stage, expected)
     runs: dict[str, list[Run]] = {}
     for table in TABLES:
         say(f"{workload}: filling {name_of(table)}")
@@ -94,6 +94,7 @@ def measure_upkeep(
 class Expected:
     """What a full scan and a lookup must find, in each state, and how many rows each daily load updates."""
 
+    sizes: Sizes
     scan: Sequence[Sequence[str]]
     row: Sequence[str]
     updates: Sequence[int]
@@ -104,12 +105,23 @@ class Expected:
         if found != want:
             raise PartFailed(f"{what}: expected={want} found={found}")
 
+    def check_loads(self, table: str, loaded: Sequence[Mapping[str, int]]) -> None:
+        """Raises PartFailed unless every load inserted and updated what its files bring."""
+        if table == ONCE:
+            want = [(self.sizes.all_rows, 0)]
+        else:
+            days = zip(range(DAYS, ALL_DAYS), self.updates, strict=True)
+            want = [(self.sizes.rows, 0), *((len(self.sizes.rows_of(day)), updated) for day, updated in days)]
+        have = [(rows["inserted"], rows["updated"]) for rows in loaded]
+        if have != want:
+            raise PartFailed(f"loads of {name_of(table)}, inserted and updated: expected={want} counted={have}")
+
 
 class _Scene:
     """The tables, and by state the snapshot that has it: a state is read as the table stood then, and so in turns."""
 
-    def __init__(self, stage: Stage, sizes: Sizes, expected: Expected) -> None:
-        self._stage, self._sizes, self._expected = stage, sizes, expected
+    def __init__(self, stage: Stage, expected: Expected) -> None:
+        self._stage, self._expected = stage, expected
         self.snapshots: dict[str, tuple[str, int]] = {}
         self.files: dict[str, int] = {}
 
@@ -119,7 +131,7 @@ class _Scene:
         path.write_text(table_text(name_of(table), prefix_of(table), ORDERS, properties=TABLES[table]))
         os.sync()
         result, process_seconds = self._stage.call("upkeep.ours", "fill", table)
-        self._expect_counts(table, result)
+        self._expected.check_loads(table, result["loads"])
         state = {ONCE: NEVER, MERGED: AFTER, BY_RATIO: AFTER_DEFAULT}[table]
         self._stands(state, table, result["standing"], after="before")
         return run_of(result, process_seconds)
@@ -127,13 +139,13 @@ class _Scene:
     def compact(self) -> Run:
         """Compact the table that was merged, and compare every row of it."""
         os.sync()
-        variables = {"LAKEHOUSE_MEMORY": memory_of(self._sizes.rows)}
+        variables = {"LAKEHOUSE_MEMORY": memory_of(self._expected.sizes.rows)}
         result, process_seconds = self._stage.call("upkeep.ours", "compact", MERGED, variables=variables)
         standing = result["standing"]
         if standing["state"] != "committed":
             raise PartFailed(f"nothing was compacted: {standing}")
         self._stands(COMPACTED, MERGED, standing, after="after")
-        checked, _ = self._stage.call("upkeep.check", name_of(MERGED), self._sizes.rows)
+        checked, _ = self._stage.call("upkeep.check", name_of(MERGED), self._expected.sizes.rows)
         return run_of(result, process_seconds, checked=checked | standing)
 
     def read(self, reader: str, read: str, state: str, environment: Environment) -> Run:
@@ -153,19 +165,6 @@ class _Scene:
         self._expected.check(part(reader, read, state), read, result["found"])
         return run_of(result, process_seconds, checked={"found": result["found"]})
 
-    def _expect_counts(self, table: str, result: Mapping[str, Any]) -> None:
-        """Raises PartFailed unless every load inserted and updated what its file brings."""
-        once = table == ONCE
-        first = {"inserted": self._sizes.all_rows if once else self._sizes.rows, "updated": 0}
-        days = [
-            {"inserted": len(self._sizes.rows_of(day)), "updated": updated}
-            for day, updated in zip(range(DAYS, ALL_DAYS), self._expected.updates, strict=True)
-        ]
-        want = [first, *([] if once else days)]
-        have = [{name: rows[name] for name in first} for rows in (result["first"], *result["days"])]
-        if have != want:
-            raise PartFailed(f"loads of {name_of(table)}: expected={want} counted={have}")
-
     def _stands(self, state: str, table: str, standing: Mapping[str, Any], *, after: str) -> None:
         self.snapshots[state] = (table, standing["snapshot_id"])
         for kind in ("data", "delete"):
@@ -184,4 +183,4 @@ def _land(stage: Stage, sizes: Sizes) -> Expected:
                 client.upload_file(str(path), BUCKET, f"{prefix_of(table)}landing_date={date_of(day)}/orders.csv")
         path.unlink()
         updates = [updates_of(con, day) for day in range(DAYS, ALL_DAYS)]
-        return Expected(expected_scan(con, sizes), expected_row(con, sizes), updates)
+        return Expected(sizes, expected_scan(con, sizes), expected_row(con, sizes), updates)

@@ -2,7 +2,7 @@
 
 `fill` loads the first days at once and then, timed, one day after the other; the table that is loaded once gets all
 its days at once, not timed. Opening the catalog and imports are not counted. Prints one JSON object: seconds, peak
-memory, the row counts of the daily loads, and what the compaction says: of a dry run after filling.
+memory, the row counts of every load, and what the compaction says: of a dry run after filling.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def fill(table: str, declaration: Declaration, services: Services) -> dict[str, 
     days = [load(date_of(day), date_of(day)) for day in range(start, ALL_DAYS)]
     measured = meter.read()
     standing = dataclasses.asdict(compact(declaration, services, _OPERATOR, dry_run=True))
-    return {**measured, "first": first, "days": days, "standing": standing}
+    return {**measured, "loads": [first, *days], "standing": standing}
 
 
 def compacted(_: str, declaration: Declaration, services: Services) -> dict[str, Any]:
