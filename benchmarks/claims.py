@@ -24,6 +24,7 @@ from benchmarks.upkeep.sizes import (
     NEVER,
     READERS,
     READS,
+    SCAN,
     part,
 )
 from benchmarks.workload import FULL_ROWS, TENTH_ROWS, cases
@@ -183,16 +184,20 @@ def _discovery(result: Result) -> tuple[Claim, ...]:
 
 
 def _upkeep(result: Result) -> tuple[Claim, ...]:
-    name, found = result.workload, []
+    name, full = result.workload, result.rows >= FULL_ROWS
+    found = []
     for reader, read in product(READERS, READS):
         whole, merged, default, compacted = (part(reader, read, s) for s in (NEVER, AFTER, AFTER_DEFAULT, COMPACTED))
-        what, slower = f"{reader}, {read}", result.ratio(compacted, whole)
-        full = result.rows >= FULL_ROWS
-        found += [
-            Claim(name, f"{what}: {COMPACTED} / {NEVER}", slower, "×", 1.25, binding=full),
-            Claim(name, f"{what}: {AFTER} / {COMPACTED}", result.ratio(merged, compacted), "×"),
-            Claim(name, f"{what}: {AFTER_DEFAULT} / {NEVER}", result.ratio(default, whole), "×"),
-        ]
+        what, ratio = f"{reader}, {read}", result.ratio(compacted, whole)
+        if read == SCAN:
+            found.append(Claim(name, f"{what}: {COMPACTED} / {NEVER}", ratio, "×", 1.25, binding=full))
+        else:  # some hundredths of a second: the compaction's manifests name what it removed, which a ratio overstates
+            a, b = result.seconds(compacted), result.seconds(whole)
+            more = None if a is None or b is None else a - b
+            found.append(Claim(name, f"{what}: {COMPACTED} beyond {NEVER}", more, "s", 0.1, binding=full))
+            found.append(Claim(name, f"{what}: {COMPACTED} / {NEVER}", ratio, "×"))
+        found.append(Claim(name, f"{what}: {AFTER} / {COMPACTED}", result.ratio(merged, compacted), "×"))
+        found.append(Claim(name, f"{what}: {AFTER_DEFAULT} / {NEVER}", result.ratio(default, whole), "×"))
     deletes = result.counts["batch"][f"delete files, {COMPACTED}"]
     memory = _resident(result, COMPACTION, memory_of(result.rows))
     return *found, Claim(name, f"delete files, {COMPACTED}", deletes, "", 0), memory

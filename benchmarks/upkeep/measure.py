@@ -133,18 +133,18 @@ class _Scene:
         result, process_seconds = self._stage.call("upkeep.ours", "fill", table)
         self._expected.check_loads(table, result["loads"])
         state = {ONCE: NEVER, MERGED: AFTER, BY_RATIO: AFTER_DEFAULT}[table]
-        self._stands(state, table, result["standing"], after="before")
+        self._stands(state, table, result, after="before")
         return run_of(result, process_seconds)
 
     def compact(self) -> Run:
-        """Compact the table that was merged, and compare every row of it."""
+        """Compact the table that was merged, expire its history, and compare every row of it."""
         os.sync()
         variables = {"LAKEHOUSE_MEMORY": memory_of(self._expected.sizes.rows)}
-        result, process_seconds = self._stage.call("upkeep.ours", "compact", MERGED, variables=variables)
+        result, process_seconds = self._stage.call("upkeep.ours", "maintain", MERGED, variables=variables)
         standing = result["standing"]
         if standing["state"] != "committed":
             raise PartFailed(f"nothing was compacted: {standing}")
-        self._stands(COMPACTED, MERGED, standing, after="after")
+        self._stands(COMPACTED, MERGED, result, after="after")
         checked, _ = self._stage.call("upkeep.check", name_of(MERGED), self._expected.sizes.rows)
         return run_of(result, process_seconds, checked=checked | standing)
 
@@ -165,10 +165,10 @@ class _Scene:
         self._expected.check(part(reader, read, state), read, result["found"])
         return run_of(result, process_seconds, checked={"found": result["found"]})
 
-    def _stands(self, state: str, table: str, standing: Mapping[str, Any], *, after: str) -> None:
-        self.snapshots[state] = (table, standing["snapshot_id"])
+    def _stands(self, state: str, table: str, result: Mapping[str, Any], *, after: str) -> None:
+        self.snapshots[state] = (table, result["snapshot_id"])
         for kind in ("data", "delete"):
-            self.files[f"{kind} files, {state}"] = standing[f"{kind}_files_{after}"]
+            self.files[f"{kind} files, {state}"] = result["standing"][f"{kind}_files_{after}"]
 
 
 def _land(stage: Stage, sizes: Sizes) -> Expected:

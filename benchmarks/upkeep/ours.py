@@ -1,8 +1,9 @@
-"""Fills or compacts a table in a process of its own: `… .ours fill|compact TABLE`.
+"""Fills or compacts a table in a process of its own: `… .ours fill|maintain TABLE`.
 
 `fill` loads the first days at once and then, timed, one day after the other; the table that is loaded once gets all
-its days at once, not timed. Opening the catalog and imports are not counted. Prints one JSON object: seconds, peak
-memory, the row counts of every load, and what the compaction says: of a dry run after filling.
+its days at once, not timed. `maintain` compacts, timed, and then expires the old snapshots. Opening the catalog and
+imports are not counted. Prints one JSON object: seconds, peak memory, the row counts of every load, what the compaction
+says (of a dry run after filling), and the snapshot that has it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import dataclasses
 import json
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,7 @@ from benchmarks.workload import DAYS, FIRST_DAY
 from lakehouse.declaration import find_declaration
 from lakehouse.ingest import LoadRequest, ingest
 from lakehouse.maintain.compaction import compact
+from lakehouse.maintain.expiry import expire
 from lakehouse.model import State, Window
 from lakehouse.operate.operator_change import Operator
 from lakehouse.services import Services, open_services
@@ -45,16 +48,19 @@ def fill(table: str, declaration: Declaration, services: Services) -> dict[str, 
     days = [load(date_of(day), date_of(day)) for day in range(start, ALL_DAYS)]
     measured = meter.read()
     standing = dataclasses.asdict(compact(declaration, services, _OPERATOR, dry_run=True))
-    return {**measured, "loads": [first, *days], "standing": standing}
+    return {**measured, "loads": [first, *days], "standing": standing, "snapshot_id": standing["snapshot_id"]}
 
 
-def compacted(_: str, declaration: Declaration, services: Services) -> dict[str, Any]:
+def maintain(_: str, declaration: Declaration, services: Services) -> dict[str, Any]:
     meter = Meter()
     done = compact(declaration, services, _OPERATOR)
-    return {**meter.read(), "standing": dataclasses.asdict(done)}
+    measured = meter.read()
+    # a reader parses the whole history: the one that is compared has none
+    expiry = expire(declaration, services, _OPERATOR, older_than=timedelta())
+    return {**measured, "standing": dataclasses.asdict(done), "snapshot_id": expiry.snapshot_id}
 
 
-PARTS = {"fill": fill, "compact": compacted}
+PARTS = {"fill": fill, "maintain": maintain}
 
 
 def main() -> None:

@@ -15,12 +15,17 @@ STEP = 23
 """One of so many of their rows is updated: about a hundredth of the rows of the first DAYS."""
 
 ONCE, MERGED, BY_RATIO = "once", "merged", "by_ratio"
-TABLES = {ONCE: {}, MERGED: {"write.merge.mode": "merge-on-read"}, BY_RATIO: {}}
+TABLES = {
+    ONCE: {},
+    MERGED: {"write.merge.mode": "merge-on-read", "history.expire.min-snapshots-to-keep": "5"},
+    BY_RATIO: {},
+}
 """Table properties: of the one that is loaded once, of the one whose files get position deletes whatever their share,
-and of the one that is merged as tables are that say nothing of it."""
+and of the one that is merged as tables are that say nothing of it. Five snapshots: the one before the compaction is
+among them and can be read beside."""
 
 NEVER, AFTER, COMPACTED = "never merged", f"after {MERGES} merges", "compacted"
-AFTER_DEFAULT = f"after {MERGES} merges, default mode"
+AFTER_DEFAULT = f"{AFTER}, default mode"
 COMPACTION = "compaction"
 SCAN, LOOKUP = "full scan", "one key"
 READS = (SCAN, LOOKUP)
