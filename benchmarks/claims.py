@@ -198,7 +198,7 @@ def _upkeep(result: Result) -> tuple[Claim, ...]:
             found.append(Claim(name, f"{what}: {COMPACTED} / {NEVER}", ratio, "×"))
         found.append(Claim(name, f"{what}: {AFTER} / {COMPACTED}", result.ratio(merged, compacted), "×"))
         found.append(Claim(name, f"{what}: {AFTER_DEFAULT} / {NEVER}", result.ratio(default, whole), "×"))
-    deletes = result.counts["batch"][f"delete files, {COMPACTED}"]
+    deletes = result.counts["batch"][f"delete files ({COMPACTED})"]
     memory = _resident(result, COMPACTION, memory_of(result.rows))
     return *found, Claim(name, f"delete files, {COMPACTED}", deletes, "", 0), memory
 

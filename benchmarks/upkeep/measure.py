@@ -168,7 +168,7 @@ class _Scene:
     def _stands(self, state: str, table: str, result: Mapping[str, Any], *, after: str) -> None:
         self.snapshots[state] = (table, result["snapshot_id"])
         for kind in ("data", "delete"):
-            self.files[f"{kind} files, {state}"] = result["standing"][f"{kind}_files_{after}"]
+            self.files[f"{kind} files ({state})"] = result["standing"][f"{kind}_files_{after}"]
 
 
 def _land(stage: Stage, sizes: Sizes) -> Expected:

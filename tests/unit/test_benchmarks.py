@@ -400,7 +400,7 @@ def test_reading_after_compaction_is_compared_with_a_table_that_was_never_merged
         for read_ in upkeep.READS
         for state, seconds in took.items()
     }
-    counts = {"batch": {"read": 1, f"delete files, {upkeep.COMPACTED}": 1}}
+    counts = {"batch": {"read": 1, f"delete files ({upkeep.COMPACTED})": 1}}
     result = replace(_result("upkeep", 10_000_000, runs | {upkeep.COMPACTION: [_run(9.0)]}), counts=counts)
     found = claims(result, {})
     assert [claim.verdict for claim in found] == [
@@ -587,5 +587,5 @@ def test_the_benchmark_of_upkeep_on_a_small_table(tmp_path: Path) -> None:
     assert reads < set(result["runs"])
     assert all(run["checked"] for name in (*reads, upkeep.COMPACTION) for run in result["runs"][name])
     files = result["counts"]["batch"]
-    assert files[f"delete files, {upkeep.AFTER}"] > 0 == files[f"delete files, {upkeep.COMPACTED}"]
-    assert files[f"data files, {upkeep.AFTER}"] > files[f"data files, {upkeep.COMPACTED}"]
+    assert files[f"delete files ({upkeep.AFTER})"] > 0 == files[f"delete files ({upkeep.COMPACTED})"]
+    assert files[f"data files ({upkeep.AFTER})"] > files[f"data files ({upkeep.COMPACTED})"]
