@@ -26,6 +26,8 @@ _MERGING = (
     "refuses rows one by one and a merge refuses or doubles on duplicate keys; none has an order guard (a stale row "
     "wins), a bookmark, lineage, gates or a ledger; their rows are checked by count and sum, ours one by one"
 )
+_INPUT = dict.fromkeys(FINDING, "listed objects") | dict.fromkeys(KEEPING, "rows")
+"""What is read where it is no CSV file."""
 
 
 def notes(result: Result) -> str:
@@ -137,10 +139,7 @@ def bar_chart(result: Result) -> str:
     bars = [(who, seconds) for who in result.runs if (seconds := result.seconds(who)) is not None]
     longest = max(seconds for _, seconds in bars)
     first, unit = bars[0]
-    what = {**dict.fromkeys(FINDING, "listed objects"), **dict.fromkeys(KEEPING, "rows")}.get(
-        result.workload, "CSV rows"
-    )
-    title = f"{result.workload}, {result.counts['batch']['read']:,} {what}"
+    title = f"{result.workload}, {result.counts['batch']['read']:,} {_INPUT.get(result.workload, 'CSV rows')}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="780" height="{60 + 34 * len(bars)}" '
         'font-family="sans-serif" font-size="13">',
