@@ -9,12 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 
 from benchmarks.counting import ALLOWED
 from benchmarks.discovery.sizes import LARGE, LISTING, PAGINATOR, PLAN, TICK
 from benchmarks.peers import DUCKDB, PYICEBERG, SPARK_READ
 from benchmarks.reading.sides import BOTO3, LANDED, LOCAL, OBSTORE, SNIFFED, TEXTS, TYPES, memory_of
 from benchmarks.result import OURS, Result
+from benchmarks.upkeep.sizes import (
+    AFTER,
+    AFTER_DEFAULT,
+    COMPACTED,
+    COMPACTION,
+    NEVER,
+    READERS,
+    READS,
+    SCAN,
+    part,
+)
 from benchmarks.workload import FULL_ROWS, TENTH_ROWS, cases
 from lakehouse.units import parse_bytes
 
@@ -77,6 +89,7 @@ def claims(result: Result, others: Mapping[str, Result]) -> tuple[Claim, ...]:
         "small-files": _small_files,
         "big-csv": _big_csv,
         "discovery": _discovery,
+        "upkeep": _upkeep,
     }[result.workload](result)
 
 
@@ -154,11 +167,7 @@ def _small_files(result: Result) -> tuple[Claim, ...]:
 
 
 def _big_csv(result: Result) -> tuple[Claim, ...]:
-    rss = max(run.rss_bytes for run in result.runs[OURS]) / _GIB
-    memory = memory_of(result.rows)
-    must = parse_bytes(memory) / _GIB + 1
-    what = f"peak resident memory with LAKEHOUSE_MEMORY={memory}"
-    return (Claim(result.workload, what, rss, "GiB", must, binding=_large(result)),)
+    return (_resident(result, OURS, memory_of(result.rows)),)
 
 
 def _discovery(result: Result) -> tuple[Claim, ...]:
@@ -172,6 +181,33 @@ def _discovery(result: Result) -> tuple[Claim, ...]:
         Claim(result.workload, TICK, result.seconds(TICK), "s", 2.0, 1.5, binding=bound),
         Claim(result.workload, "the sensor's cursor", cursor, "bytes", 50_000),
     )
+
+
+def _upkeep(result: Result) -> tuple[Claim, ...]:
+    name, full = result.workload, result.rows >= FULL_ROWS
+    found = []
+    for reader, read in product(READERS, READS):
+        whole, merged, default, compacted = (part(reader, read, s) for s in (NEVER, AFTER, AFTER_DEFAULT, COMPACTED))
+        what, ratio = f"{reader}, {read}", result.ratio(compacted, whole)
+        if read == SCAN:
+            found.append(Claim(name, f"{what}: {COMPACTED} / {NEVER}", ratio, "×", 1.25, binding=full))
+        else:  # some hundredths of a second: the compaction's manifests name what it removed, which a ratio overstates
+            a, b = result.seconds(compacted), result.seconds(whole)
+            more = None if a is None or b is None else a - b
+            found.append(Claim(name, f"{what}: {COMPACTED} beyond {NEVER}", more, "s", 0.1, binding=full))
+            found.append(Claim(name, f"{what}: {COMPACTED} / {NEVER}", ratio, "×"))
+        found.append(Claim(name, f"{what}: {AFTER} / {COMPACTED}", result.ratio(merged, compacted), "×"))
+        found.append(Claim(name, f"{what}: {AFTER_DEFAULT} / {NEVER}", result.ratio(default, whole), "×"))
+    deletes = result.counts["batch"][f"delete files ({COMPACTED})"]
+    memory = _resident(result, COMPACTION, memory_of(result.rows))
+    return *found, Claim(name, f"delete files, {COMPACTED}", deletes, "", 0), memory
+
+
+def _resident(result: Result, who: str, memory: str) -> Claim:
+    """The peak of what was given so much memory for the engine: a GiB more at most."""
+    rss = max(run.rss_bytes for run in result.runs[who]) / _GIB
+    what = f"peak resident memory with LAKEHOUSE_MEMORY={memory}"
+    return Claim(result.workload, what, rss, "GiB", parse_bytes(memory) / _GIB + 1, binding=_large(result))
 
 
 def _large(result: Result) -> bool:

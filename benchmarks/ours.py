@@ -14,7 +14,7 @@ import dataclasses
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import lakehouse.storage.s3  # noqa: F401  # the peers' S3 clients are imported before their clocks start, too
@@ -41,27 +41,44 @@ _TYPES = {
 
 
 def declaration_text(case: Case) -> str:
-    """The declaration of a case's table. `input_date` is a column of the file: an update stays in its partition."""
-    required = {"order_id", *case.key}
-    columns = "\n".join(
+    """The declaration of a case's table."""
+    target = case.target
+    return table_text(case.table, target.prefix, target.columns, key=case.key, max_files=target.max_files)
+
+
+def table_text(
+    table: str,
+    prefix: str,
+    columns: Mapping[str, str],
+    *,
+    key: Sequence[str] = ("order_id",),
+    max_files: int | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> str:
+    """The declaration of a table whose files are below `prefix` in the landing bucket. `input_date` is a column of the
+    file: an update stays in its partition."""
+    required = {"order_id", *key}
+    fields = "\n".join(
         f"    {name}: {{type: {_quoted(_TYPES[text])}, required: {str(name in required).lower()}}}"
-        for name, text in case.target.columns.items()
+        for name, text in columns.items()
     )
-    bound = f"\n    max_files: {case.target.max_files}" if case.target.max_files else ""
+    bound = f"\n    max_files: {max_files}" if max_files else ""
+    set_properties = ", ".join(f"{name}: {_quoted(text)}" for name, text in (properties or {}).items())
     return f"""\
 type: lakehouse.components.IcebergTable
 attributes:
-  table: {case.table}
+  table: {table}
   source:
-    uri: s3://{BUCKET}/{case.target.prefix}
+    uri: s3://{BUCKET}/{prefix}
     partition: landing_date=%Y-%m-%d
     files: "*.csv"
     format: {{type: csv}}{bound}
   columns:
-{columns}
-  key: [{", ".join(case.key)}]
+{fields}
+  key: [{", ".join(key)}]
   order_by: [order_time]
   partition_by: [input_date]
+  table_properties: {{{set_properties}}}
   gates: {{max_rejected_ratio: 0.2}}
   start_date: {FIRST_DAY:%Y-%m-%d}
 """

@@ -15,7 +15,7 @@ from rich.table import Table
 from benchmarks.claims import Claim
 from benchmarks.counting import ALLOWED
 from benchmarks.result import Distance, Result, Run, distances, step_seconds
-from benchmarks.workload import FINDING, READING
+from benchmarks.workload import FINDING, KEEPING, READING
 
 _READING = (
     "of the peers boto3's loop alone judges values as ours does; DuckDB drops or bends what it cannot cast, and writes "
@@ -26,11 +26,13 @@ _MERGING = (
     "refuses rows one by one and a merge refuses or doubles on duplicate keys; none has an order guard (a stale row "
     "wins), a bookmark, lineage, gates or a ledger; their rows are checked by count and sum, ours one by one"
 )
+_INPUT = dict.fromkeys(FINDING, "listed objects") | dict.fromkeys(KEEPING, "rows")
+"""What is read where it is no CSV file."""
 
 
 def notes(result: Result) -> str:
     """What a reader of the comparison has to know; empty without peers."""
-    if result.workload in FINDING or len(result.runs) == len(result.ours):
+    if result.workload in (*FINDING, *KEEPING) or len(result.runs) == len(result.ours):
         return ""
     return _READING if result.workload in READING else _MERGING
 
@@ -137,8 +139,7 @@ def bar_chart(result: Result) -> str:
     bars = [(who, seconds) for who in result.runs if (seconds := result.seconds(who)) is not None]
     longest = max(seconds for _, seconds in bars)
     first, unit = bars[0]
-    what = "listed objects" if result.workload in FINDING else "CSV rows"
-    title = f"{result.workload}, {result.counts['batch']['read']:,} {what}"
+    title = f"{result.workload}, {result.counts['batch']['read']:,} {_INPUT.get(result.workload, 'CSV rows')}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="780" height="{60 + 34 * len(bars)}" '
         'font-family="sans-serif" font-size="13">',

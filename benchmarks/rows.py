@@ -21,7 +21,7 @@ _WIDE = {
 
 def old_rows(target: Target, numbers: str) -> str:
     """SQL of the target's own rows; `numbers` is a relation with the column `i`. Also gives `seq`, which is `i`."""
-    return _rows(target.shape, numbers, first=0, count=target.rows, day=FIRST_DAY, days=DAYS, status=_RARE_STATES)
+    return spread_rows(target.shape, numbers, first=0, count=target.rows, day=FIRST_DAY, days=DAYS)
 
 
 def rows_of_day(target: Target, day: date) -> str:
@@ -34,7 +34,7 @@ def rows_of_day(target: Target, day: date) -> str:
 def new_rows(target: Target, first: int, count: int) -> str:
     """SQL of `count` rows of the new day, numbered from `first` on."""
     numbers = f"range({first}, {first + count}) r(i)"
-    return _rows(target.shape, numbers, first=first, count=max(count, 1), day=NEW_DAY, days=1, status="'new'")
+    return spread_rows(target.shape, numbers, first=first, count=max(count, 1), day=NEW_DAY, days=1, status="'new'")
 
 
 def names(target: Target) -> str:
@@ -42,7 +42,11 @@ def names(target: Target) -> str:
     return ", ".join(target.columns)
 
 
-def _rows(shape: str, numbers: str, *, first: int, count: int, day: date, days: int, status: str) -> str:
+def spread_rows(
+    shape: str, numbers: str, *, first: int, count: int, day: date, days: int, status: str = _RARE_STATES
+) -> str:
+    """SQL of the rows of a shape by their numbers; the `count` numbers from `first` on lie evenly over the `days` from
+    `day` on."""
     key = f"(i::hugeint * {_SPREAD} % {1 << 62})" if shape == "random" else "i"
     return f"""select i::bigint as seq, {key}::bigint as order_id,
             'C' || lpad((hash(i) % 200000)::varchar, 6, '0') as customer_id,

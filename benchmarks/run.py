@@ -13,7 +13,7 @@ import argparse
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -28,7 +28,20 @@ from benchmarks.reading.measure import measure_reading
 from benchmarks.report import show, show_claims, write
 from benchmarks.result import Result
 from benchmarks.scenario import PartFailed, Stage, running_stack
-from benchmarks.workload import FINDING, FULL_ROWS, MERGING, READING, TENTH_ROWS, WORKLOADS, Case, Target, needed
+from benchmarks.upkeep.measure import measure_upkeep
+from benchmarks.upkeep.sizes import READERS
+from benchmarks.workload import (
+    FINDING,
+    FULL_ROWS,
+    KEEPING,
+    MERGING,
+    READING,
+    TENTH_ROWS,
+    WORKLOADS,
+    Case,
+    Target,
+    needed,
+)
 
 RESULTS = Path(__file__).parent / "results"
 _WIDTH = 120  # of output that goes to a file
@@ -41,7 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     repeats = Repeats(options.repeat or (5 if options.full else 3), options.peer_repeat)
     workloads = needed(tuple(options.workloads))
     targets = jobs([name for name in workloads if name in MERGING], rows, options.peers)
-    environments, skipped = _environments(targets, console)
+    wanted = {peer.kind for todo in targets.values() for job in todo for peer in job.peers}
+    if set(workloads) & set(KEEPING):
+        wanted |= {kind for kind in READERS.values() if kind in options.peers}
+    environments, skipped = _environments(wanted, console)
     measured: dict[Case, Measured] = {}
     results: dict[str, Result] = {}
     told: list[Claim] = []
@@ -59,9 +75,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     found = claims(result, results)
                     told += found
                     _tell(console, result, found, folder=options.results, record=options.record)
-        for name in [name for name in workloads if name in (*READING, *FINDING)]:
+        alone: dict[str, Callable[..., Result]] = {
+            **dict.fromkeys(READING, measure_reading),
+            **dict.fromkeys(FINDING, measure_discovery),
+            **dict.fromkeys(KEEPING, partial(measure_upkeep, environments=environments, skipped=skipped)),
+        }
+        for name in [name for name in workloads if name in alone]:
             try:
-                results[name] = _measure_reading(Path(folder), name, rows, repeats, console)
+                results[name] = _measure_alone(Path(folder), name, rows, repeats, console, measure=alone[name])
             except PartFailed as error:
                 console.print(str(error), style="red", markup=False, highlight=False)
                 failed = True
@@ -96,21 +117,21 @@ def _measure(
         shutil.rmtree(own, ignore_errors=True)
 
 
-def _measure_reading(folder: Path, name: str, rows: int, repeats: Repeats, console: Console) -> Result:
-    """Measure a workload of READING or FINDING, on a stack of its own as well."""
+def _measure_alone(
+    folder: Path, name: str, rows: int, repeats: Repeats, console: Console, *, measure: Callable[..., Result]
+) -> Result:
+    """Measure a workload that shares no target, on a stack of its own as well."""
     own = folder / name
     try:
         with console.status(name) as status, running_stack(own) as env:
             say = status.update if console.is_terminal else partial(console.print, highlight=False)
-            measure = measure_discovery if name in FINDING else measure_reading
             return measure(name, rows, own, env, repeats=repeats, say=say)
     finally:
         shutil.rmtree(own, ignore_errors=True)
 
 
-def _environments(targets: dict[Target, list[Job]], console: Console) -> tuple[dict[str, Environment], dict[str, str]]:
+def _environments(wanted: set[str], console: Console) -> tuple[dict[str, Environment], dict[str, str]]:
     """How to start the peers that are wanted, and why others of them cannot be."""
-    wanted = {peer.kind for todo in targets.values() for job in todo for peer in job.peers}
     found, skipped = {}, {}
     for kind in KINDS:
         if kind in wanted:

@@ -55,7 +55,8 @@ MERGING = (
 )
 READING = ("read-csv", "small-files", "big-csv")
 FINDING = ("discovery",)
-WORKLOADS = (*MERGING, *READING, *FINDING)
+KEEPING = ("upkeep",)
+WORKLOADS = (*MERGING, *READING, *FINDING, *KEEPING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
+from itertools import product
 from pathlib import Path
 
 import duckdb
@@ -27,7 +28,7 @@ from benchmarks.discovery.sizes import declaration_text as seen_declaration
 from benchmarks.discovery.state import old_parts
 from benchmarks.generate import generate, session, write_day
 from benchmarks.measure import jobs
-from benchmarks.ours import declaration_text
+from benchmarks.ours import declaration_text, table_text
 from benchmarks.peer_pyiceberg import make_target, read_source
 from benchmarks.peers import DUCKDB, PYICEBERG, SPARK_READ, parse_java_version
 from benchmarks.reading.check import compare_peer, compare_staged
@@ -38,7 +39,14 @@ from benchmarks.report import bar_chart
 from benchmarks.result import OURS, Result, Run, distances
 from benchmarks.rewind import back, mark
 from benchmarks.rows import names, rows_of_day
-from benchmarks.workload import DAYS, MERGING, NEW_DAY, Batch, Dataset, Target, cases, first_days, needed
+from benchmarks.scenario import PartFailed
+from benchmarks.upkeep import files as daily_files
+from benchmarks.upkeep import sizes as upkeep
+from benchmarks.upkeep.measure import Expected
+from benchmarks.upkeep.question import Question
+from benchmarks.upkeep.read_duckdb import sql_of
+from benchmarks.upkeep.read_pyiceberg import read
+from benchmarks.workload import DAYS, MERGING, NEW_DAY, ORDERS, Batch, Dataset, Target, cases, first_days, needed
 from lakehouse.checkpoint import seen_objects
 from lakehouse.declaration.load import parse_declarations
 from lakehouse.placement import landing_date
@@ -317,6 +325,102 @@ def test_objects_that_are_not_listed_any_more_come_in_the_order_of_their_keys() 
     assert days == {True}
 
 
+def test_daily_files_one_after_another_make_the_final_rows(tmp_path: Path) -> None:
+    sizes, table, updates = upkeep.Sizes(900), {}, []
+    with session() as con:
+        daily_files.make_updates(con, sizes)
+
+        def made(sql: str) -> list[dict[str, str]]:
+            daily_files.write(con, sql, tmp_path / "day.csv")
+            return _read(tmp_path / "day.csv")
+
+        for day in range(upkeep.ALL_DAYS):
+            rows = made(daily_files.landed(sizes, day))
+            new = [row for row in rows if row["order_id"] not in table]
+            old = [row for row in rows if row["order_id"] in table]
+            assert [int(row["order_id"]) for row in new] == list(sizes.rows_of(day))
+            assert {row["input_date"] for row in new} == {str(upkeep.date_of(day))}
+            assert all(str(upkeep.date_of(day - upkeep.UPDATED)) <= row["input_date"] for row in old)
+            assert all(row["order_time"] > table[row["order_id"]]["order_time"] for row in old)
+            updates.append(len(old))
+            table |= {row["order_id"]: row for row in rows}
+        final = [made(daily_files.final(sizes, sizes.rows_of(day))) for day in range(upkeep.ALL_DAYS)]
+        scan, row = daily_files.expected_scan(con, sizes), daily_files.expected_row(con, sizes)
+        assert [daily_files.updates_of(con, day) for day in range(DAYS, upkeep.ALL_DAYS)] == updates[DAYS:]
+    assert {row["order_id"]: row for rows in final for row in rows} == table
+    assert sum(len(rows) for rows in final) == len(table) == sizes.all_rows == 1800
+    assert sum(updates[:DAYS]) == 0 and 5 <= sum(updates[DAYS:]) / upkeep.MERGES <= 12  # about a hundredth of 900
+    assert scan == _by_status(list(table.values()))
+    assert row == [table[row[0]][column] for column in daily_files.LOOKED_UP]
+
+
+def _by_status(rows: list[dict[str, str]]) -> list[list[str]]:
+    found = []
+    for status in sorted({row["status"] for row in rows}):
+        own = [row for row in rows if row["status"] == status]
+        sums = (sum(Decimal(row["amount"]) for row in own), sum(int(row["order_id"]) for row in own))
+        found.append([status, str(len(own)), *map(str, sums)])
+    return found
+
+
+def test_a_reader_of_daily_merges_answers_what_the_rows_say(filled: tuple[Target, Table], tmp_path: Path) -> None:
+    target, table = filled
+    snapshot = table.metadata.snapshots[0].snapshot_id
+    rows = _landed(target, tmp_path)
+    found = read(table.catalog, Question("bench.t", snapshot, None, None))
+    assert [[str(value) for value in row] for row in found] == _by_status(rows)
+    found = read(table.catalog, Question("bench.t", snapshot, str(first_days()[1]), 107))
+    assert [[str(value) for value in row] for row in found] == [[rows[107][c] for c in daily_files.LOOKED_UP]]
+    question = Question("bench.t", 7, None, None)
+    assert "from lake.bench.t at (version => 7) group by status" in sql_of(question)
+    assert sql_of(replace(question, day="2026-08-02", key=107)).endswith("date '2026-08-02' and order_id = 107")
+
+
+def test_wrong_rows_after_daily_merges_are_told() -> None:
+    scan, row = [["done", "2", "3.00", "1"]], ["1", "C1", "2.00", "done", "2026-08-02", "n"]
+    expected = Expected(upkeep.Sizes(900), scan, row, [9] * upkeep.MERGES)
+    right = [{"inserted": 900, "updated": 0}, *({"inserted": 30, "updated": 9} for _ in range(upkeep.MERGES))]
+    expected.check("r", upkeep.SCAN, scan)
+    expected.check("r", upkeep.LOOKUP, [row])
+    expected.check_loads(upkeep.MERGED, right)
+    expected.check_loads(upkeep.ONCE, [{"inserted": 1800, "updated": 0}])
+    for read_, found in ((upkeep.SCAN, [["done", "3", "3.00", "1"]]), (upkeep.LOOKUP, [row, row]), (upkeep.LOOKUP, [])):
+        with pytest.raises(PartFailed, match="expected="):
+            expected.check("r", read_, found)
+    with pytest.raises(PartFailed, match=r"\(30, 9\)"):
+        expected.check_loads(upkeep.MERGED, [*right[:-1], {"inserted": 30, "updated": 8}])
+    with pytest.raises(PartFailed, match="1800"):
+        expected.check_loads(upkeep.ONCE, right)
+
+
+def test_reading_after_compaction_is_compared_with_a_table_that_was_never_merged() -> None:
+    took = {upkeep.NEVER: 1.0, upkeep.AFTER: 3.9, upkeep.AFTER_DEFAULT: 2.0, upkeep.COMPACTED: 1.3}
+    runs = {
+        upkeep.part(upkeep.PYICEBERG, read_, state): [_run(seconds if read_ == upkeep.SCAN else seconds / 10)]
+        for read_ in upkeep.READS
+        for state, seconds in took.items()
+    }
+    counts = {"batch": {"read": 1, f"delete files ({upkeep.COMPACTED})": 1}}
+    result = replace(_result("upkeep", 10_000_000, runs | {upkeep.COMPACTION: [_run(9.0)]}), counts=counts)
+    found = claims(result, {})
+    assert [claim.verdict for claim in found] == [
+        *("MISSED", "reported", "reported"),
+        *("pass", "reported", "reported", "reported"),
+        *["not measured"] * 7,
+        "MISSED",
+        "pass",
+    ]
+    assert [claim.value for claim in found[1:5]] == pytest.approx([3.0, 2.0, 0.03, 1.3])
+
+
+@pytest.mark.parametrize("table", upkeep.TABLES)
+def test_tables_of_daily_merges_are_declared(table: str) -> None:
+    text = table_text(upkeep.name_of(table), upkeep.prefix_of(table), ORDERS, properties=upkeep.TABLES[table])
+    (declaration,) = parse_declarations(text, path=Path("defs.yaml"), env={})
+    assert dict(declaration.table_properties) == upkeep.TABLES[table]
+    assert declaration.source.uri == f"s3://landing/{upkeep.prefix_of(table)}"
+
+
 FILES = Files(3, BAD_STEP // 2)
 
 
@@ -468,3 +572,20 @@ def test_the_benchmark_of_reading_on_small_files(tmp_path: Path) -> None:
     for name in ("small-files", "big-csv"):
         result = json.loads((tmp_path / f"{name}-20000.local.json").read_text())
         assert all(run["checked"] for runs in result["runs"].values() for run in runs)
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(900)  # sixty loads and some twenty processes, one after another
+def test_the_benchmark_of_upkeep_on_a_small_table(tmp_path: Path) -> None:
+    options = ["--rows", "3000", "--workloads", "upkeep", "--repeat", "1", "--peers", "pyiceberg", "duckdb"]
+    assert benchmark.main([*options, "--no-require", "--results", str(tmp_path)]) == 0
+    result = json.loads((tmp_path / "upkeep-3000.local.json").read_text())
+    readers = set(upkeep.READERS) - set(result["skipped"])
+    assert upkeep.PYICEBERG in readers
+    states = (upkeep.NEVER, upkeep.AFTER, upkeep.AFTER_DEFAULT, upkeep.COMPACTED)
+    reads = {upkeep.part(*asked) for asked in product(readers, upkeep.READS, states)}
+    assert reads < set(result["runs"])
+    assert all(run["checked"] for name in (*reads, upkeep.COMPACTION) for run in result["runs"][name])
+    files = result["counts"]["batch"]
+    assert files[f"delete files ({upkeep.AFTER})"] > 0 == files[f"delete files ({upkeep.COMPACTED})"]
+    assert files[f"data files ({upkeep.AFTER})"] > files[f"data files ({upkeep.COMPACTED})"]
