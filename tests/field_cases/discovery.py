@@ -8,6 +8,7 @@ _NEW = "tests/conformance/test_what_is_new.py"
 _POSITION = "tests/conformance/test_position.py"
 _LOAD = "tests/integration/test_load.py"
 _CRASH = "tests/fault/test_crash.py"
+_LANDING = "tests/fault/test_landing.py"
 _STACK = "tests/orchestration/test_on_the_stack.py"
 _PLAN = "tests/unit/test_plan.py"
 
@@ -41,6 +42,7 @@ DISCOVERY = (
         "One object cannot be read for now, the next moves the pointer past it, and it is never read.",
         "It is deferred, the run ends with 3, the next load reads it.",
         f"{_LOAD}::test_an_object_that_cannot_be_fetched_now_is_left_for_the_next_load",
+        f"{_LANDING}::test_d04_an_object_that_s3_does_not_give_is_read_by_the_next_load",
     ),
     _case(
         "D06",
@@ -98,6 +100,7 @@ DISCOVERY = (
         "A listing that is refused half-way ends as “no new files”.",
         "The load fails and the bookmark stays; nothing is new only after a complete listing.",
         f"{_NEW}::test_d16_a_listing_that_fails_on_its_second_page_is_no_empty_one",
+        f"{_LANDING}::test_d16_a_second_page_that_s3_does_not_give_is_no_end",
     ),
     _case(
         "D17",

@@ -16,8 +16,8 @@ What goes wrong for people who load files into tables, and what happens here. Ca
 (D) are tested on a real S3, or a scripted one where no real one would do it, and a real catalog. Those of reading (R)
 and staging (V) are tested with files that show them, in the named formats. *Places*: the odd record is the first, a
 middle or the last one of a short and of a long file. *Orders*: the files come in both orders. CSV files are staged
-alone and together with others. Upkeep (X) is tested on real catalogs. This page is written by the table of those
-tests.
+alone and together with others. Commits (M) and upkeep (X) are tested on real catalogs, commits under the faults of the
+[kill matrix](kill-matrix.md). This page is written by the table of those tests.
 
 | case | elsewhere | here | tested with |
 |---|---|---|---|

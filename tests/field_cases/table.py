@@ -538,6 +538,28 @@ def _sub_microseconds() -> Case:
     )  # fmt: skip
 
 
+def _commits() -> list[Case]:
+    crash, matrix = "tests/fault/test_crash.py", "tests/fault/test_matrix.py::test_a_part_of_the_matrix"
+    return [
+        Case(
+            "M02",
+            "The process dies between the table's commit and the saving of its state: a repeat, or a loss.",
+            "There is one commit, of rows and bookmark together; the rerun does all of it or nothing.",
+            tests=(f"{crash}::test_killed_at", matrix),
+        ),
+        Case(
+            "M04",
+            "A commit is not answered: a blind retry repeats it, a clean-up deletes files that are live.",
+            "The table is read back; if that decides nothing the outcome is unknown, and no file is deleted.",
+            tests=(
+                f"{crash}::test_a_lost_response_is_settled_by_reading_back",
+                f"{crash}::test_an_unknown_outcome_is_said_and_the_next_load_decides",
+                matrix,
+            ),
+        ),
+    ]
+
+
 def _upkeep() -> list[Case]:
     expire, orphans = (f"tests/integration/test_maintain_{name}.py" for name in ("expire", "orphans"))
     return [
@@ -576,7 +598,10 @@ def _shown_elsewhere() -> list[Case]:
             "R31",
             "An object is replaced between two ranged reads, and the file is a mix of both versions.",
             "Reads ask for the planned ETag; an object that changed is planned again as a whole.",
-            tests=("tests/integration/test_fetch_spans.py::test_an_overwritten_or_deleted_object_is_told",),
+            tests=(
+                "tests/integration/test_fetch_spans.py::test_an_overwritten_or_deleted_object_is_told",
+                "tests/fault/test_landing.py::test_r31_an_object_replaced_between_two_ranged_reads_is_read_whole",
+            ),
         ),
         Case(
             "V04",
@@ -630,6 +655,7 @@ CASES: tuple[Case, ...] = tuple(
             _null_key(),
             _sub_microseconds(),
             *_shown_elsewhere(),
+            *_commits(),
             *_upkeep(),
             *DISCOVERY,
         ],
