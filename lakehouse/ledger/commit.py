@@ -1,8 +1,8 @@
 """Sends one commit to a ledger table: rows, rewritten files and the new head together, or nothing of it.
 
-Asserts the table's uuid and its `main`: every commit that adds rows moves `main`, so of two that read the same head one
-alone lands. A commit without files moves the head and leaves `main`: a slower one can then set the head back, but over
-versions without rows alone, and they are passed again. Never retries and never decides what an error means.
+Asserts the table's uuid and its `main`, and every commit moves `main`, also one that has a new head and no rows: of two
+that read the same head one alone lands, and nobody sets a head back. Never retries and never decides what an error
+means.
 """
 
 from __future__ import annotations
@@ -56,22 +56,21 @@ def commit_rows(
     Raises ConfigurationError where the catalog refuses our credentials.
     """
     main = table.current_snapshot()
-    updates: tuple[TableUpdate, ...] = (SetPropertiesUpdate(updates=dict(head)),) if head else ()
+    heads: tuple[TableUpdate, ...] = (SetPropertiesUpdate(updates=dict(head)),) if head else ()
     requirements: tuple[TableRequirement, ...] = (
         AssertTableUUID(uuid=table.metadata.table_uuid),
         AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=main.snapshot_id if main else None),
     )
-    if added or removed:
-        draft = draft_snapshot(
-            table,
-            commit_uuid=commit_uuid,
-            properties=head,
-            live=live,
-            removed=removed,
-            added=added,
-            merge_above=MERGE_MANIFESTS_ABOVE,
-        )
-        updates = (*draft.updates, *updates, *_expired(table))
+    draft = draft_snapshot(
+        table,
+        commit_uuid=commit_uuid,
+        properties=head,
+        live=live,
+        removed=removed,
+        added=added,
+        merge_above=MERGE_MANIFESTS_ABOVE,
+    )
+    updates = (*draft.updates, *heads, *_expired(table))
     try:
         with _ONE_AT_A_TIME if TOKEN in table.config else nullcontext():
             catalog.commit_table(table, requirements, updates)

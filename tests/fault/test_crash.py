@@ -26,7 +26,9 @@ def land_two_days(lake: Lake) -> None:
 EXPECTED = {1: "1.00", 2: "2.50", 3: "3.00"}
 
 
-@pytest.mark.parametrize("first_load", [True, False], ids=["first load", "later load"])
+@pytest.mark.parametrize(
+    "first_load", [pytest.param(True, marks=pytest.mark.chaos), False], ids=["first load", "later load"]
+)
 @pytest.mark.parametrize("point", ["before_publish", "after_publish"])
 def test_killed_at(lake: Lake, point: str, first_load: bool) -> None:
     """D18, M02: rows and bookmark move together or not at all; the rerun does all of it or nothing."""

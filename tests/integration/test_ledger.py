@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import duckdb
@@ -105,6 +106,35 @@ def test_processes_that_race_double_no_row(services: Services, racers: list[subp
             assert versions(rows["files"]) == sorted([*range(1, expected + 1)] * 2)
             assert versions(rows["reconciliations"]) == sorted([*range(1, expected + 1)] * 2)
             assert versions(rows["rejects"]) == [*range(3, expected + 1, 3)]
+
+
+def test_a_commit_that_comes_late_sets_no_head_back(services: Services) -> None:
+    """It has staged version 4 and sleeps; somebody else brings in version 5; neither has rejects."""
+    history = History(services.state).load(3)
+    sync(history.standing, services)  # the tables are there
+    first = history.load().standing
+    second = history.load(1).standing
+    late = services_of(
+        open_services().catalog,
+        services.state,
+        spill=services.settings.spill,
+        ops_namespace=services.settings.ops_namespace,
+        pause=lambda _: None,
+    )
+    commit = late.catalog.commit_table
+    asleep = Barrier(len(LEDGERS), action=lambda: sync(second, services))
+    woken: set[str] = set()
+
+    def commit_late(table: Any, *rest: Any) -> Any:
+        if table.name()[-1] not in woken:
+            woken.add(table.name()[-1])
+            asleep.wait(60)
+        return commit(table, *rest)
+
+    late.catalog.commit_table = commit_late  # type: ignore[method-assign]
+    assert sync(first, late) == "ok"
+    namespace = services.settings.ops_namespace
+    assert ledger_head(services.catalog, namespace, table_uuid=history.table_uuid, context="orders") == 5
 
 
 def test_a_compaction_beside_loads_that_sync_loses_and_doubles_nothing(

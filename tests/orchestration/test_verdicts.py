@@ -94,7 +94,7 @@ def test_d26_what_lies_before_the_start_is_late_if_it_came_since() -> None:
         f"{since.object.uri}: declare start_date: 2023-12-01, then "
         "lakehouse load analytics.orders --from 2023-12-01 --to 2023-12-01"
     )
-    assert late_of(replace(since, ruled_at=3), days=0).passed, "an operator skipped it"
+    assert late_of(since._replace(ruled_at=3), days=0).passed, "an operator skipped it"
 
 
 @pytest.mark.parametrize(

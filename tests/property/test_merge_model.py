@@ -86,7 +86,7 @@ def apply(model: dict[int, Row], batch: list[Row], order_by: Sequence[str]) -> C
     return counts
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(
     batches=batches(),
     partition_by=st.sampled_from(["[]", "[day]", "['day(t)']"]),

@@ -201,5 +201,5 @@ def key_of(obj: LandingObject) -> str:
     return obj.uri.removeprefix(SOURCE)
 
 
-PlanAgainstModel.TestCase.settings = settings(max_examples=100, stateful_step_count=20)
+PlanAgainstModel.TestCase.settings = settings(max_examples=60, stateful_step_count=20)
 TestPlanAgainstModel = PlanAgainstModel.TestCase

@@ -144,5 +144,5 @@ class SeenAgainstModel(RuleBasedStateMachine):
             assert not any("/seen-" in key for key in written)
 
 
-SeenAgainstModel.TestCase.settings = settings(max_examples=25, stateful_step_count=16)
+SeenAgainstModel.TestCase.settings = settings(max_examples=15, stateful_step_count=16)
 TestSeenAgainstModel = SeenAgainstModel.TestCase
