@@ -159,6 +159,7 @@ def _print_expiry(found: Expiry) -> None:
 
 
 def _print_orphans(found: Orphans) -> None:
+    of_ledger = sum(file.why.startswith("ledger:") for file in found.kept)
     print_pairs(
         {
             "table": found.table,
@@ -167,7 +168,7 @@ def _print_orphans(found: Orphans) -> None:
             "snapshot": found.snapshot_id,
             "fence": "an empty snapshot, so that no attempt can land any more" if found.fence else "not needed",
             "removed": f"{len(found.removed):,} files, {found.bytes:,} bytes",
-            "kept": f"{len(found.kept):,} files that nothing refers to",
+            "kept": f"{len(found.kept):,} files that nothing refers to, {of_ledger:,} of them of the ledger",
             "ledger": found.ledger,
         }
     )
