@@ -35,6 +35,8 @@ class LakehouseError(Exception):
     """Root of the tree. `exit_code` is what the command line returns; `next` is the command that helps."""
 
     exit_code = 70
+    in_lines = False
+    """Whether line ends of the message are ours; otherwise they are part of a name or a value."""
 
     def __init__(self, message: str, *, next: str = "") -> None:
         self.message = redacted(message)
@@ -87,7 +89,9 @@ class UsageError(LakehouseError):
 
 
 class DeclarationError(UsageError):
-    """A declaration is wrong; the message starts with `file:line:column: field`."""
+    """A declaration is wrong; the message starts with `file:line:column: field`, and has one line for each mistake."""
+
+    in_lines = True
 
 
 class ConfigurationError(UsageError):
@@ -100,7 +104,9 @@ class Unaccepted(UsageError):
 
 
 class NotAvailable(UsageError):
-    """A field, a value or a command whose feature does not exist yet."""
+    """A field, a value or a command whose feature does not exist yet; one line for each."""
+
+    in_lines = True
 
 
 class RetryLater(LakehouseError):

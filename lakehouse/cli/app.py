@@ -106,7 +106,7 @@ def main(arguments: list[str] | None = None) -> None:
     except LakehouseError as error:
         if debug:
             sys.stderr.write(_traceback())
-        print_error(given, error.message, next_step=error.next, exit_code=error.exit_code)
+        print_error(given, error.message, next_step=error.next, exit_code=error.exit_code, in_lines=error.in_lines)
         sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.exit(0)

@@ -23,7 +23,7 @@ from lakehouse.cli.options import (
     sources_of,
     sources_to_change,
 )
-from lakehouse.cli.output import console, of_sources, print_json, print_pairs, print_table
+from lakehouse.cli.output import of_sources, print_json, print_pairs, print_table, say
 from lakehouse.errors import UsageError
 from lakehouse.operate.bookmark_rename import rename_bookmark
 
@@ -129,7 +129,7 @@ def diff(
         return
     columns = ["what", "landing date", "uri", "before", "after"]
     print_table("", columns, [_difference_row(difference) for difference in found])
-    console().print(f"{len(found):,} objects differ")
+    say(f"{len(found):,} objects differ")
 
 
 def _moment(text: str) -> datetime:
@@ -159,7 +159,7 @@ def _print_standing(found: Standing) -> None:
         rows = [(d.landing_date or "undated", d.consumed, d.quarantined, d.newest) for d in found.dates[:SHOWN_DATES]]
         print_table("", ["landing date", "consumed", "quarantined", "newest object"], rows)
     if len(found.dates) > SHOWN_DATES:
-        console().print(f"and {len(found.dates) - SHOWN_DATES:,} older landing dates: --json shows all of them")
+        say(f"and {len(found.dates) - SHOWN_DATES:,} older landing dates: --json shows all of them")
 
 
 def _change_row(change: Change) -> tuple[object, ...]:

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lakehouse.errors import LakehouseError
+from lakehouse.readable import readable
 from lakehouse.services import Progress
 
 
@@ -28,6 +29,16 @@ def console() -> Console:
 
 def error_console() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def say(*parts: str | tuple[str, str]) -> None:
+    """One line on standard output; a part is a text, or a text with its style."""
+    console().print(_line(*parts))
+
+
+def _line(*parts: str | tuple[str, str]) -> Text:
+    # before rich sees it, which would drop some control characters and let others through
+    return Text.assemble(*(readable(p) if isinstance(p, str) else (readable(p[0]), p[1]) for p in parts))
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
@@ -50,36 +61,41 @@ def error_json(error: LakehouseError) -> dict[str, object]:
     return {"error": error.message, "next": error.next, "exit_code": error.exit_code}
 
 
-def print_failure(error: str, next_step: str) -> None:
-    """What went wrong and what helps, on standard error."""
+def print_failure(error: str, next_step: str, *, in_lines: bool = False) -> None:
+    """What went wrong and what helps, on standard error; `in_lines` for a message whose line ends are ours."""
     out = error_console()
     if error:
-        out.print(Text.assemble(("error: ", "bold red"), error))
+        first, *more = error.split("\n") if in_lines else [error]
+        out.print(_line(("error: ", "bold red"), first))
+        for line in more:
+            out.print(_line(line))
     if next_step:
-        out.print(Text.assemble(("next:  ", "bold"), next_step))
+        out.print(_line(("next:  ", "bold"), next_step))
 
 
-def print_error(arguments: Sequence[str], message: str, *, next_step: str = "", exit_code: int) -> None:
+def print_error(
+    arguments: Sequence[str], message: str, *, next_step: str = "", exit_code: int, in_lines: bool = False
+) -> None:
     """An error for people on standard error; with `--json` also as a document on standard output."""
     if wants_json(arguments):
         print_json({"error": message, "next": next_step, "exit_code": exit_code})
-    print_failure(message, next_step)
+    print_failure(message, next_step, in_lines=in_lines)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    table = Table(title=title or None, title_justify="left", header_style="bold")
+    table = Table(title=readable(title) or None, title_justify="left", header_style="bold")
     for name in columns:
         numeric = bool(rows) and all(isinstance(r[len(table.columns)], (int, float, Decimal)) for r in rows)
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(_cell(v)) for v in row))
+        table.add_row(*(_in_cell(v) for v in row))
     console().print(table)
 
 
 def print_pairs(pairs: Mapping[str, object]) -> None:
     width = max((len(k) for k in pairs), default=0)
     for key, value in pairs.items():
-        console().print(Text.assemble((f"{key:<{width}}  ", "bold"), _cell(value)))
+        say((f"{key:<{width}}  ", "bold"), _cell(value))
 
 
 @contextmanager
@@ -104,6 +120,13 @@ def progress_bar(*, quiet: bool) -> Iterator[Callable[[Progress], None]]:
             )
 
         yield show
+
+
+def _in_cell(value: object) -> Text:
+    """Several values stand below each other."""
+    if isinstance(value, tuple):
+        return Text("\n").join(_line(_cell(one)) for one in value)
+    return _line(_cell(value))
 
 
 def _cell(value: object) -> str:
