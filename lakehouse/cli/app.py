@@ -110,7 +110,9 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.exit(0)
-    except Exception as error:  # noqa: BLE001 - the last net: nothing goes out as it came
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - the last net: nothing goes out as it came, nor does a panic of Rust
         _report_bug(given, error, debug=debug)
 
 
