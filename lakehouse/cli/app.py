@@ -35,8 +35,8 @@ from lakehouse.cli import (
     reconcile,
     stack,
 )
-from lakehouse.cli.output import print_error
-from lakehouse.errors import LakehouseError, UsageError
+from lakehouse.cli.output import print_error, print_failure, writing
+from lakehouse.errors import ConfigurationError, LakehouseError, UsageError
 from lakehouse.redaction import redacted, remember, secrets_in
 
 app = typer.Typer(
@@ -78,10 +78,29 @@ def run() -> None:
         main()
     except SystemExit as stop:
         code = stop.code
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(code if isinstance(code, int) else 0 if code is None else 1)
+    status = code if isinstance(code, int) else 0 if code is None else 1
+    with suppress(ValueError):  # closed
+        status = _flushed(status)
+    with suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os._exit(status)
+
+
+def _flushed(status: int) -> int:
+    """The exit code once standard output has gone out. What a command says of the data weighs more than that nobody
+    can read it."""
+    try:
+        with writing():
+            sys.stdout.flush()
+    except BrokenPipeError:
+        return status
+    except ConfigurationError as error:
+        if status:
+            return status
+        with suppress(OSError):
+            print_failure(error.message, error.next)
+        return error.exit_code
+    return status
 
 
 def main(arguments: list[str] | None = None) -> None:

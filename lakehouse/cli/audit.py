@@ -10,7 +10,17 @@ import typer
 
 from lakehouse.audit.status import TableStatus, rejected_rows, status_of, unreadable_status
 from lakehouse.cli import objects
-from lakehouse.cli.options import AsJson, DryRun, OneBatch, SourceName, TableName, declared, services_for, sources_of
+from lakehouse.cli.options import (
+    AsJson,
+    DryRun,
+    OneBatch,
+    SourceName,
+    TableName,
+    declared,
+    not_empty,
+    services_for,
+    sources_of,
+)
 from lakehouse.cli.output import of_sources, print_json, print_pairs, print_table, say
 from lakehouse.declaration import Declaration, load_declarations
 from lakehouse.errors import LakehouseError
@@ -20,7 +30,9 @@ from lakehouse.services import Services
 from lakehouse.settings import assets_folder
 from lakehouse.target import Target
 
-OptionalTable = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="namespace.table; default: all")]
+OptionalTable = Annotated[
+    str | None, typer.Argument(metavar="[TABLE]", help="namespace.table; default: all", callback=not_empty)
+]
 
 _BATCH_COLUMNS = (
     "bookmark_version", "batch_id", "state", "mode", "objects", "rows_read", "rows_rejected", "rows_inserted",

@@ -19,6 +19,7 @@ from lakehouse.cli.options import (
     SourceName,
     TableName,
     declared,
+    not_empty,
     services_for,
     sources_of,
     sources_to_change,
@@ -35,7 +36,9 @@ Moment = Annotated[
     typer.Option("--at", metavar="TIME", help="As it stood then: ISO date or time, UTC unless it says otherwise."),
 ]
 Most = Annotated[int, typer.Option("--most", min=1, metavar="N", help="No more than the N newest versions.")]
-OneVersion = Annotated[str, typer.Argument(help="A bookmark version or a batch id; 0 is before the first batch.")]
+OneVersion = Annotated[
+    str, typer.Argument(help="A bookmark version or a batch id; 0 is before the first batch.", callback=not_empty)
+]
 
 
 def add_to(app: typer.Typer) -> None:

@@ -18,6 +18,7 @@ from lakehouse.cli.options import (
     TableName,
     declared,
     look_at,
+    not_empty,
     services_for,
     sources_to_change,
 )
@@ -38,7 +39,9 @@ SHOWN_DATES = 31
 
 ToBatch = Annotated[
     str | None,
-    typer.Option("--to-batch", metavar="BATCH", help="A batch id or a bookmark version; 0 is the beginning."),
+    typer.Option(
+        "--to-batch", metavar="BATCH", help="A batch id or a bookmark version; 0 is the beginning.", callback=not_empty
+    ),
 ]
 WithTable = Annotated[
     bool, typer.Option("--with-table", help="Take the rows of the table back too, in the same commit.")

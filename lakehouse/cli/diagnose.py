@@ -12,7 +12,7 @@ import typer
 
 from lakehouse.audit.diagnose import diagnose_batch, diagnose_source, near_batches
 from lakehouse.audit.diagnosis import Diagnosis, worst_first
-from lakehouse.cli.options import AsJson, declared, services_for
+from lakehouse.cli.options import AsJson, declared, not_empty, services_for
 from lakehouse.cli.output import print_json, print_pairs, print_table, say
 from lakehouse.declaration import Declaration, load_declarations
 from lakehouse.errors import LakehouseError, UsageError
@@ -22,7 +22,11 @@ from lakehouse.settings import assets_folder
 
 TableOrBatch = Annotated[
     str | None,
-    typer.Argument(metavar="[TABLE|BATCH]", help="namespace.table, or the id of a batch; default: every table"),
+    typer.Argument(
+        metavar="[TABLE|BATCH]",
+        help="namespace.table, or the id of a batch; default: every table",
+        callback=not_empty,
+    ),
 ]
 AT_ONCE = 8
 """So many sources are looked at at the same time."""

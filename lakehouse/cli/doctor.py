@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.cli.options import AsJson, declared
+from lakehouse.cli.options import AsJson, declared, not_empty
 from lakehouse.cli.output import print_json, say
 from lakehouse.declaration import Declaration, validate_all
 from lakehouse.doctor import Check, Standing, examine
@@ -21,7 +21,9 @@ from lakehouse.receipt_total import worst_exit_code
 from lakehouse.redaction import redacted
 from lakehouse.settings import assets_folder
 
-OneTable = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="namespace.table; default: every table")]
+OneTable = Annotated[
+    str | None, typer.Argument(metavar="[TABLE]", help="namespace.table; default: every table", callback=not_empty)
+]
 
 _STYLES = {Standing.OK: "green", Standing.WARNING: "yellow", Standing.MISSING: "bold red", Standing.SKIPPED: "dim"}
 

@@ -22,6 +22,7 @@ from lakehouse.cli.options import (
     declared,
     look_at,
     narrowed,
+    not_empty,
     parse_mode,
     parse_window,
     services_for,
@@ -46,13 +47,19 @@ from lakehouse.step_log import open_log
 FromBatch = Annotated[
     str | None,
     typer.Option(
-        "--from-batch", metavar="A", help="With --mode no-advance: leave out what this batch and all before it read."
+        "--from-batch",
+        metavar="A",
+        help="With --mode no-advance: leave out what this batch and all before it read.",
+        callback=not_empty,
     ),
 ]
 ToBatch = Annotated[
     str | None,
     typer.Option(
-        "--to-batch", metavar="B", help="With --from-batch: read again what later ones up to this batch read."
+        "--to-batch",
+        metavar="B",
+        help="With --from-batch: read again what later ones up to this batch read.",
+        callback=not_empty,
     ),
 ]
 

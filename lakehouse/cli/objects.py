@@ -14,7 +14,17 @@ from lakehouse.audit.object_history import Event, explain_object
 from lakehouse.bookmark import RELEASE, RELOAD, SKIP
 from lakehouse.cli.load import print_ending, print_receipt
 from lakehouse.cli.operate import Reason, Why, given_reason, print_hints, state_text, this_operator
-from lakehouse.cli.options import AsJson, DryRun, OneBatch, SourceName, TableName, declared, services_for, sources_of
+from lakehouse.cli.options import (
+    AsJson,
+    DryRun,
+    OneBatch,
+    SourceName,
+    TableName,
+    declared,
+    not_empty,
+    services_for,
+    sources_of,
+)
 from lakehouse.cli.output import of_sources, print_json, print_pairs, print_table, progress_bar, say
 from lakehouse.declaration import Declaration, declarations_reading
 from lakehouse.errors import UsageError
@@ -26,7 +36,10 @@ from lakehouse.settings import assets_folder
 
 Uri = Annotated[str, typer.Argument(metavar="URI", help="s3://bucket/key, as S3 knows the key.")]
 OfTable = Annotated[
-    str | None, typer.Option("--table", metavar="TABLE", help="Where the sources of several tables hold the object.")
+    str | None,
+    typer.Option(
+        "--table", metavar="TABLE", help="Where the sources of several tables hold the object.", callback=not_empty
+    ),
 ]
 
 _COMMANDS = (

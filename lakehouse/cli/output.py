@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
@@ -17,7 +17,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import ConfigurationError, LakehouseError
 from lakehouse.readable import readable
 from lakehouse.services import Progress
 
@@ -31,9 +31,24 @@ def error_console() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
+@contextmanager
+def writing() -> Iterator[None]:
+    """Raises ConfigurationError where standard output takes no more; that nobody reads it any more is no mistake."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise ConfigurationError(
+            f"standard output: {error.strerror or error}",
+            next="make room where the output goes, or send it elsewhere, and run the command again",
+        ) from error
+
+
 def say(*parts: str | tuple[str, str]) -> None:
     """One line on standard output; a part is a text, or a text with its style."""
-    console().print(_line(*parts))
+    with writing():
+        console().print(_line(*parts))
 
 
 def _line(*parts: str | tuple[str, str]) -> Text:
@@ -47,7 +62,9 @@ def wants_json(arguments: Sequence[str]) -> bool:
 
 def print_json(value: Any) -> None:
     """Exactly one JSON document on standard output."""
-    sys.stdout.write(json.dumps(value, default=_plain, indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(value, default=_plain, indent=2, ensure_ascii=False) + "\n"
+    with writing():
+        sys.stdout.write(text)
 
 
 def of_sources(table: str, found: Sequence[tuple[str, Any]]) -> Any:
@@ -78,7 +95,8 @@ def print_error(
 ) -> None:
     """An error for people on standard error; with `--json` also as a document on standard output."""
     if wants_json(arguments):
-        print_json({"error": message, "next": next_step, "exit_code": exit_code})
+        with suppress(ConfigurationError):  # it may be what the error is about
+            print_json({"error": message, "next": next_step, "exit_code": exit_code})
     print_failure(message, next_step, in_lines=in_lines)
 
 
@@ -89,7 +107,8 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_in_cell(v) for v in row))
-    console().print(table)
+    with writing():
+        console().print(table)
 
 
 def print_pairs(pairs: Mapping[str, object]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,3 +44,56 @@ def test_what_ends_a_process_passes(monkeypatch: pytest.MonkeyPatch, stop: type[
     _raising(monkeypatch, stop())
     with pytest.raises(stop):
         command_line.main(["diagnose"])
+
+
+EMPTY = [
+    ["diagnose", ""],
+    ["diagnose", " "],
+    ["status", ""],
+    ["doctor", ""],
+    ["load", ""],
+    ["load", "a.b", "--mode", "no-advance", "--from-batch", ""],
+    ["check", ""],
+    ["gate", "accept", "", "max_rejected_ratio", "--reason", "x"],
+    ["rejects", "show", "a.b", "--batch", ""],
+    ["bookmark", "rewind", "a.b", "--to-batch", "", "--reason", "x"],
+    ["bookmark", "diff", "a.b", "", "2"],
+    ["explain", "s3://a/b", "--table", ""],
+]
+
+
+@pytest.mark.parametrize("arguments", EMPTY, ids=" ".join)
+def test_an_empty_name_means_neither_all_nor_any(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command_line.main(arguments)
+    assert ended.value.code == 2
+    assert capfd.readouterr().err == "error: the name of a table or batch is empty\nnext:  lakehouse status\n"
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_full_disk_behind_standard_output_is_named(options: list[str], tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "lakehouse", "validate", *options],
+            env={**os.environ, "LAKEHOUSE_ASSETS": str(tmp_path)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+        )
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("error: standard output: No space left on device\nnext:  make room")
+
+
+@pytest.mark.parametrize("target", ["nowhere/x.prom", ""])
+def test_a_textfile_that_cannot_be_written_is_named(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "defs").mkdir()
+    monkeypatch.setenv("LAKEHOUSE_ASSETS", str(tmp_path / "defs"))
+    with pytest.raises(SystemExit) as ended:
+        command_line.main(["metrics", "--textfile", str(tmp_path / target)])
+    err = capfd.readouterr().err
+    assert ended.value.code == 2
+    assert err.startswith(f"error: --textfile {tmp_path / target}: ")
+    assert "\nnext:  lakehouse metrics --textfile FILE" in err
