@@ -38,9 +38,12 @@ class LakehouseError(Exception):
     in_lines = False
     """Whether line ends of the message are ours; otherwise they are part of a name or a value."""
 
+    usual_next = ""
+    """What helps where an error says nothing nearer."""
+
     def __init__(self, message: str, *, next: str = "") -> None:
         self.message = redacted(message)
-        self.next = redacted(next)
+        self.next = redacted(next or self.usual_next)
         super().__init__(self.message)
 
     def __str__(self) -> str:
@@ -97,6 +100,8 @@ class DeclarationError(UsageError):
 class ConfigurationError(UsageError):
     """Credentials, bucket, catalog or an environment variable is wrong or missing."""
 
+    usual_next = "lakehouse doctor"
+
 
 class Unaccepted(UsageError):
     """A source has no bookmark though its table has some, or its folder is another one: somebody must say that reading
@@ -117,6 +122,8 @@ class RetryLater(LakehouseError):
 
 class Unavailable(RetryLater):
     """A service does not answer, or answers 5xx or 429."""
+
+    usual_next = "lakehouse doctor"
 
 
 class LeaseHeld(RetryLater):

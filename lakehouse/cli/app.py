@@ -120,7 +120,11 @@ def main(arguments: list[str] | None = None) -> None:
             sys.exit(130)
         _report_bug(given, stop.__cause__, debug=debug)
     except TyperException as error:
-        print_error(given, error.format_message(), next_step="lakehouse --help", exit_code=2)
+        context = getattr(error, "ctx", None)  # of the command whose argument is wrong
+        command = context.command_path if context is not None else "lakehouse"
+        # what the enumeration's own check says, behind pydantic's words for it
+        message = error.format_message().replace(": Value error, ", ": ")
+        print_error(given, message, next_step=f"{command} --help", exit_code=2)
         sys.exit(2)
     except LakehouseError as error:
         if debug:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 # minutes or more, so obstore's default of thirty could sign with expired ones.
 _KEEP = timedelta(minutes=10)
 
+_WHO = "aws sts get-caller-identity"
+
 SESSION_LOCK = threading.Lock()
 """Held while a session is used to make something: boto3's sessions are not for two threads at once."""
 _SESSIONS: dict[tuple[tuple[str, str | None, str | None], ...], boto3.Session] = {}
@@ -69,11 +71,14 @@ def find_access(env: Mapping[str, str], *, subject: str) -> Access:
         provider()
     except ValueError:
         raise ConfigurationError(
-            f"no AWS credentials found: uri={subject}; set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            f"no AWS credentials found: uri={subject}; set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+            next=_WHO,
         ) from None
     except BotoCoreError as error:
         # The text and the chain are dropped: a credential process may print what it should not.
-        raise ConfigurationError(f"cannot get AWS credentials: uri={subject} reason={type(error).__name__}") from None
+        raise ConfigurationError(
+            f"cannot get AWS credentials: uri={subject} reason={type(error).__name__}", next=_WHO
+        ) from None
     region = env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or session.region_name or "us-east-1"
     return Access(session, provider, region, endpoint)
 
@@ -114,7 +119,9 @@ def _session(env: Mapping[str, str]) -> boto3.Session:
     """boto3's own chain, except for what `env` says otherwise than this process's environment."""
     if (key := env.get("AWS_ACCESS_KEY_ID")) and _differs(env, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         if not (secret := env.get("AWS_SECRET_ACCESS_KEY")):
-            raise ConfigurationError("AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY")
+            raise ConfigurationError(
+                "AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY", next="export AWS_SECRET_ACCESS_KEY=…"
+            )
         return boto3.Session(
             aws_access_key_id=key,
             aws_secret_access_key=secret,

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from lakehouse.cli import app as command_line
+from lakehouse.errors import ConfigurationError, Unavailable, UsageError
 from lakehouse.redaction import remember
+from lakehouse.settings import read_settings
 
 
 class Panic(BaseException):
@@ -97,3 +99,41 @@ def test_a_textfile_that_cannot_be_written_is_named(
     assert ended.value.code == 2
     assert err.startswith(f"error: --textfile {tmp_path / target}: ")
     assert "\nnext:  lakehouse metrics --textfile FILE" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "command"),
+    [
+        (["maintain", "x", "bogus"], "Invalid value for '[compact|expire|orphans|dedupe]': 'bogus' is not", "maintain"),
+        (["bookmark", "rewind"], "Missing argument 'TABLE'.", "bookmark rewind"),
+    ],
+)
+def test_a_wrong_argument_leads_to_the_help_of_its_command(
+    arguments: list[str], error: str, command: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command_line.main(arguments)
+    err = capfd.readouterr().err
+    assert ended.value.code == 2
+    assert err.startswith(f"error: {error}") and err.endswith(f"\nnext:  lakehouse {command} --help\n")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "step"),
+    [
+        ("LAKEHOUSE_STATE", "bucket/folder", "export LAKEHOUSE_STATE=s3://<bucket>/lakehouse"),
+        ("LAKEHOUSE_STATE", "s3://", "export LAKEHOUSE_STATE=s3://<bucket>/lakehouse"),
+        ("LAKEHOUSE_MEMORY", "much", "export LAKEHOUSE_MEMORY=8GB"),
+        ("LAKEHOUSE_OPS_NAMESPACE", "a b", "export LAKEHOUSE_OPS_NAMESPACE=lakehouse_ops"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_one_that_is_right(variable: str, value: str, step: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        read_settings({variable: value})
+    assert refused.value.message.startswith(f"{variable}: ") and repr(value) in refused.value.message
+    assert refused.value.next == step
+
+
+def test_what_an_environment_lacks_is_looked_for_by_doctor() -> None:
+    assert {kind("x").next for kind in (ConfigurationError, Unavailable)} == {"lakehouse doctor"}
+    assert ConfigurationError("x", next="aws sso login").next == "aws sso login" and not UsageError("x").next
