@@ -38,15 +38,9 @@ def read_settings(env: Mapping[str, str]) -> Settings:
             f"LAKEHOUSE_OPS_NAMESPACE: no Iceberg namespace: {namespace!r}; letters, digits, _ and .",
             next="export LAKEHOUSE_OPS_NAMESPACE=lakehouse_ops",
         )
-    state = env.get("LAKEHOUSE_STATE") or None
-    if state is not None and not re.match(r"s3://[^/]|file:///", state):
-        raise ConfigurationError(
-            f"LAKEHOUSE_STATE: neither s3://bucket/folder nor file:///folder: {state!r}",
-            next="export LAKEHOUSE_STATE=s3://<bucket>/lakehouse",
-        )
     return Settings(
         catalog=env.get("LAKEHOUSE_CATALOG") or "default",
-        state=state,
+        state=env.get("LAKEHOUSE_STATE") or None,
         spill=Path(env.get("LAKEHOUSE_SPILL") or tempfile.gettempdir()),
         memory_bytes=memory_bytes,
         ops_namespace=namespace,

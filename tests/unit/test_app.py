@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyiceberg.catalog.memory import InMemoryCatalog
 
 from lakehouse.cli import app as command_line
 from lakehouse.errors import ConfigurationError, Unavailable, UsageError
 from lakehouse.redaction import remember
+from lakehouse.services import state_address
 from lakehouse.settings import read_settings
 
 
@@ -121,8 +123,6 @@ def test_a_wrong_argument_leads_to_the_help_of_its_command(
 @pytest.mark.parametrize(
     ("variable", "value", "step"),
     [
-        ("LAKEHOUSE_STATE", "bucket/folder", "export LAKEHOUSE_STATE=s3://<bucket>/lakehouse"),
-        ("LAKEHOUSE_STATE", "s3://", "export LAKEHOUSE_STATE=s3://<bucket>/lakehouse"),
         ("LAKEHOUSE_MEMORY", "much", "export LAKEHOUSE_MEMORY=8GB"),
         ("LAKEHOUSE_OPS_NAMESPACE", "a b", "export LAKEHOUSE_OPS_NAMESPACE=lakehouse_ops"),
     ],
@@ -132,6 +132,14 @@ def test_a_wrong_setting_is_named_with_one_that_is_right(variable: str, value: s
         read_settings({variable: value})
     assert refused.value.message.startswith(f"{variable}: ") and repr(value) in refused.value.message
     assert refused.value.next == step
+
+
+@pytest.mark.parametrize("value", ["bucket/folder", "s3://", "s3:///folder", "file://folder"])
+def test_a_state_that_is_no_address_is_named_with_one_that_is_right(value: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        state_address(read_settings({"LAKEHOUSE_STATE": value}), InMemoryCatalog("x"))
+    assert refused.value.message.startswith("LAKEHOUSE_STATE: ") and value in refused.value.message
+    assert refused.value.next == "export LAKEHOUSE_STATE=s3://<bucket>/lakehouse"
 
 
 def test_what_an_environment_lacks_is_looked_for_by_doctor() -> None:
