@@ -220,6 +220,8 @@ def translate(error: BaseException, subject: str) -> LakehouseError | None:
         return ConfigurationError(f"{subject}: the catalog refuses our credentials: {text}")
     if isinstance(error, (requests.ConnectionError, requests.Timeout)):
         return Unavailable(f"{subject}: the catalog does not answer: {text}")
+    if isinstance(error, requests.RequestException):  # an OSError too, and none of the table's storage
+        return Unavailable(f"{subject}: the catalog's answer is cut off or cannot be read: {text}")
     if isinstance(error, (NoSuchTableError, NoSuchNamespaceError)):
         return ConfigurationError(f"{subject}: {text}")
     if isinstance(error, CommitFailedException):

@@ -35,10 +35,15 @@ class LakehouseError(Exception):
     """Root of the tree. `exit_code` is what the command line returns; `next` is the command that helps."""
 
     exit_code = 70
+    in_lines = False
+    """Whether line ends of the message are ours; otherwise they are part of a name or a value."""
+
+    usual_next = ""
+    """What helps where an error says nothing nearer."""
 
     def __init__(self, message: str, *, next: str = "") -> None:
         self.message = redacted(message)
-        self.next = redacted(next)
+        self.next = redacted(next or self.usual_next)
         super().__init__(self.message)
 
     def __str__(self) -> str:
@@ -87,11 +92,15 @@ class UsageError(LakehouseError):
 
 
 class DeclarationError(UsageError):
-    """A declaration is wrong; the message starts with `file:line:column: field`."""
+    """A declaration is wrong; the message starts with `file:line:column: field`, and has one line for each mistake."""
+
+    in_lines = True
 
 
 class ConfigurationError(UsageError):
     """Credentials, bucket, catalog or an environment variable is wrong or missing."""
+
+    usual_next = "lakehouse doctor"
 
 
 class Unaccepted(UsageError):
@@ -100,7 +109,9 @@ class Unaccepted(UsageError):
 
 
 class NotAvailable(UsageError):
-    """A field, a value or a command whose feature does not exist yet."""
+    """A field, a value or a command whose feature does not exist yet; one line for each."""
+
+    in_lines = True
 
 
 class RetryLater(LakehouseError):
@@ -111,6 +122,8 @@ class RetryLater(LakehouseError):
 
 class Unavailable(RetryLater):
     """A service does not answer, or answers 5xx or 429."""
+
+    usual_next = "lakehouse doctor"
 
 
 class LeaseHeld(RetryLater):

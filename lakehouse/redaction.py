@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
@@ -21,10 +22,8 @@ MASK = "***"
 SHORTEST = 6
 """Shorter values are no secrets worth the name, and masking them would make other words unreadable."""
 
-_SECRET_NAME = re.compile(
-    r"secret|token|passw|credential|authorization|private[-_.]?key|api[-_.]?key|account[-_.]?key|signature",
-    re.IGNORECASE,
-)
+_SECRET_WORDS = r"secret|token|passw|credential|authorization|private[-_.]?key|api[-_.]?key|account[-_.]?key|signature"
+_SECRET_NAME = re.compile(_SECRET_WORDS, re.IGNORECASE)
 _NO_SECRET_NAME = re.compile(
     r"(file|path|dir|uri|url|endpoint|host|port|arn|name|id|type|mode|expir\w*|enabled|scope|server|issuer|provider)$",
     re.IGNORECASE,
@@ -39,9 +38,13 @@ _FORMS = (
         ),
         rf"\1{MASK}",
     ),
+    (re.compile(rf"([?&][\w.-]*(?:{_SECRET_WORDS})[\w.-]*=)[^&\s'\"]+", re.IGNORECASE), rf"\1{MASK}"),
     (re.compile(r"\b(Bearer|Basic) +[\w.~+/=-]{16,}"), rf"\1 {MASK}"),
     (re.compile(r"(x-amz-security-token: ?)[^\s'\"]+", re.IGNORECASE), rf"\1{MASK}"),
 )
+
+_ADDRESS_NAME = re.compile(r"uri|url|endpoint|host|proxy|dsn|address", re.IGNORECASE)
+_NO_SCHEME = re.compile(r"[^\s/:@]+:(.+)@[^@]+$")
 
 _OWN_WORDS = frozenset({"lakehouse"})
 """Our own name as somebody's password: masking it would make every command that we advise unreadable."""
@@ -69,9 +72,9 @@ def secrets_in(values: Mapping[str, object]) -> Iterator[str]:
         if _SECRET_NAME.search(name) and not _NO_SECRET_NAME.search(name):
             yield value
             yield value.partition(":")[2]  # an OAuth credential is `client:secret`
-        if "://" in value and "@" in value:
-            yield (password := _password(value))
-            yield unquote(password)
+        for found in _in_address(name, value):
+            yield found
+            yield unquote(found)
 
 
 def redacted(text: str) -> str:
@@ -124,8 +127,15 @@ def _written(secrets: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(forms, key=len, reverse=True))
 
 
-def _password(address: str) -> str:
-    try:
-        return urlsplit(address).password or ""
-    except ValueError:  # its form is masked all the same
-        return ""
+def _in_address(name: str, value: str) -> Iterator[str]:
+    """The password of an address, also of one whose scheme was forgotten, and its parameters that hold a secret."""
+    if "://" not in value:
+        if _ADDRESS_NAME.search(name) and (found := _NO_SCHEME.match(value)):
+            yield found[1]
+        return
+    for parameter in value.partition("?")[2].partition("#")[0].split("&"):
+        key, _, secret = parameter.partition("=")
+        if _SECRET_NAME.search(key) and not _NO_SECRET_NAME.search(key):
+            yield secret
+    with suppress(ValueError):  # its form is masked all the same
+        yield urlsplit(value).password or ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -85,9 +86,14 @@ def open_services(
 def state_address(settings: Settings, catalog: Catalog) -> str:
     """Where the state lies: a plain warehouse may hold it, in a folder that is no table's (DESIGN §3).
 
-    Raises ConfigurationError where none is set and the warehouse cannot hold it.
+    Raises ConfigurationError where what is set is no address, or none is set and the warehouse cannot hold it.
     """
     if settings.state:
+        if not re.match(r"s3://[^/]|file:///", settings.state):
+            raise ConfigurationError(
+                f"LAKEHOUSE_STATE: storage is s3://bucket/folder or file:///folder: {settings.state}",
+                next="export LAKEHOUSE_STATE=s3://<bucket>/lakehouse",
+            )
         return settings.state
     warehouse = str(catalog.properties.get("warehouse", ""))
     if warehouse.startswith(("s3://", "file://")):

@@ -31,11 +31,12 @@ def read_settings(env: Mapping[str, str]) -> Settings:
     try:
         memory_bytes = parse_bytes(memory) if memory else _half_of_memory()
     except ValueError as error:
-        raise ConfigurationError(f"LAKEHOUSE_MEMORY: {error}") from None
+        raise ConfigurationError(f"LAKEHOUSE_MEMORY: {error}", next="export LAKEHOUSE_MEMORY=8GB") from None
     namespace = env.get("LAKEHOUSE_OPS_NAMESPACE") or "lakehouse_ops"
     if not re.fullmatch(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", namespace):
         raise ConfigurationError(
-            f"LAKEHOUSE_OPS_NAMESPACE: no Iceberg namespace: {namespace!r}; letters, digits, _ and ."
+            f"LAKEHOUSE_OPS_NAMESPACE: no Iceberg namespace: {namespace!r}; letters, digits, _ and .",
+            next="export LAKEHOUSE_OPS_NAMESPACE=lakehouse_ops",
         )
     return Settings(
         catalog=env.get("LAKEHOUSE_CATALOG") or "default",

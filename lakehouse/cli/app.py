@@ -35,8 +35,8 @@ from lakehouse.cli import (
     reconcile,
     stack,
 )
-from lakehouse.cli.output import print_error
-from lakehouse.errors import LakehouseError, UsageError
+from lakehouse.cli.output import print_error, print_failure, writing
+from lakehouse.errors import ConfigurationError, LakehouseError, UsageError
 from lakehouse.redaction import redacted, remember, secrets_in
 
 app = typer.Typer(
@@ -78,10 +78,29 @@ def run() -> None:
         main()
     except SystemExit as stop:
         code = stop.code
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(code if isinstance(code, int) else 0 if code is None else 1)
+    status = code if isinstance(code, int) else 0 if code is None else 1
+    with suppress(ValueError):  # closed
+        status = _flushed(status)
+    with suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os._exit(status)
+
+
+def _flushed(status: int) -> int:
+    """The exit code once standard output has gone out. What a command says of the data weighs more than that nobody
+    can read it."""
+    try:
+        with writing():
+            sys.stdout.flush()
+    except BrokenPipeError:
+        return status
+    except ConfigurationError as error:
+        if status:
+            return status
+        with suppress(OSError):
+            print_failure(error.message, error.next)
+        return error.exit_code
+    return status
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -101,16 +120,22 @@ def main(arguments: list[str] | None = None) -> None:
             sys.exit(130)
         _report_bug(given, stop.__cause__, debug=debug)
     except TyperException as error:
-        print_error(given, error.format_message(), next_step="lakehouse --help", exit_code=2)
+        context = getattr(error, "ctx", None)  # of the command whose argument is wrong
+        command = context.command_path if context is not None else "lakehouse"
+        # what the enumeration's own check says, behind pydantic's words for it
+        message = error.format_message().replace(": Value error, ", ": ")
+        print_error(given, message, next_step=f"{command} --help", exit_code=2)
         sys.exit(2)
     except LakehouseError as error:
         if debug:
             sys.stderr.write(_traceback())
-        print_error(given, error.message, next_step=error.next, exit_code=error.exit_code)
+        print_error(given, error.message, next_step=error.next, exit_code=error.exit_code, in_lines=error.in_lines)
         sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.exit(0)
-    except Exception as error:  # noqa: BLE001 - the last net: nothing goes out as it came
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - the last net: nothing goes out as it came, nor does a panic of Rust
         _report_bug(given, error, debug=debug)
 
 

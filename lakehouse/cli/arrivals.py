@@ -12,13 +12,13 @@ import typer
 from lakehouse.audit.arrivals import Arrivals, arrivals_of, distribution
 from lakehouse.cli.options import AsJson, SourceName, TableName, declared, look_at, services_for, sources_of
 from lakehouse.cli.output import (
-    console,
     error_json,
     of_sources,
     print_failure,
     print_json,
     print_pairs,
     print_table,
+    say,
 )
 from lakehouse.declaration import Declaration
 from lakehouse.errors import LakehouseError, UsageError
@@ -102,4 +102,4 @@ def _print(found: Arrivals) -> None:
             "waited for a load": ", ".join(f"{name} {timedelta(seconds=round(s))}" for name, s in found.waits.items()),
         }
     )
-    console().print("a window misses what the schedule does not ask for; the sensor asks for every date, however old")
+    say("a window misses what the schedule does not ask for; the sensor asks for every date, however old")

@@ -10,8 +10,18 @@ import typer
 
 from lakehouse.audit.status import TableStatus, rejected_rows, status_of, unreadable_status
 from lakehouse.cli import objects
-from lakehouse.cli.options import AsJson, DryRun, OneBatch, SourceName, TableName, declared, services_for, sources_of
-from lakehouse.cli.output import console, of_sources, print_json, print_pairs, print_table
+from lakehouse.cli.options import (
+    AsJson,
+    DryRun,
+    OneBatch,
+    SourceName,
+    TableName,
+    declared,
+    not_empty,
+    services_for,
+    sources_of,
+)
+from lakehouse.cli.output import of_sources, print_json, print_pairs, print_table, say
 from lakehouse.declaration import Declaration, load_declarations
 from lakehouse.errors import LakehouseError
 from lakehouse.ledger import BATCHES, FILES, compact, ledger_head, read_ledger, rebuild, standing_of
@@ -20,7 +30,9 @@ from lakehouse.services import Services
 from lakehouse.settings import assets_folder
 from lakehouse.target import Target
 
-OptionalTable = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="namespace.table; default: all")]
+OptionalTable = Annotated[
+    str | None, typer.Argument(metavar="[TABLE]", help="namespace.table; default: all", callback=not_empty)
+]
 
 _BATCH_COLUMNS = (
     "bookmark_version", "batch_id", "state", "mode", "objects", "rows_read", "rows_rejected", "rows_inserted",
@@ -60,7 +72,7 @@ def status(table: OptionalTable = None, as_json: AsJson = False) -> None:
     print_table("", columns, [_status_row(s) for s in found])
     for one in found:
         if one.detail:
-            console().print(f"{one.table}: {one.detail}", markup=False)
+            say(f"{one.table}: {one.detail}")
         if table is not None and one.measures is not None:
             print_pairs({f"{one.context} {name.replace('_', ' ')}": v for name, v in asdict(one.measures).items()})
     raise typer.Exit(max((one.exit_code for one in found), default=0))
@@ -154,7 +166,7 @@ def rebuild_ledger(table: TableName, source: SourceName = None, as_json: AsJson 
         rebuild(standing, services)
         found.append((one.context, {"table": table, "bookmark_version": standing.version, "ledger": "ok"}))
         if not as_json:
-            console().print(f"ledger of {table} rebuilt up to bookmark {one.context} version {standing.version}")
+            say(f"ledger of {table} rebuilt up to bookmark {one.context} version {standing.version}")
     if as_json:
         print_json(of_sources(table, found))
 

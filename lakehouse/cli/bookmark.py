@@ -19,11 +19,12 @@ from lakehouse.cli.options import (
     SourceName,
     TableName,
     declared,
+    not_empty,
     services_for,
     sources_of,
     sources_to_change,
 )
-from lakehouse.cli.output import console, of_sources, print_json, print_pairs, print_table
+from lakehouse.cli.output import of_sources, print_json, print_pairs, print_table, say
 from lakehouse.errors import UsageError
 from lakehouse.operate.bookmark_rename import rename_bookmark
 
@@ -35,7 +36,9 @@ Moment = Annotated[
     typer.Option("--at", metavar="TIME", help="As it stood then: ISO date or time, UTC unless it says otherwise."),
 ]
 Most = Annotated[int, typer.Option("--most", min=1, metavar="N", help="No more than the N newest versions.")]
-OneVersion = Annotated[str, typer.Argument(help="A bookmark version or a batch id; 0 is before the first batch.")]
+OneVersion = Annotated[
+    str, typer.Argument(help="A bookmark version or a batch id; 0 is before the first batch.", callback=not_empty)
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -129,7 +132,7 @@ def diff(
         return
     columns = ["what", "landing date", "uri", "before", "after"]
     print_table("", columns, [_difference_row(difference) for difference in found])
-    console().print(f"{len(found):,} objects differ")
+    say(f"{len(found):,} objects differ")
 
 
 def _moment(text: str) -> datetime:
@@ -159,7 +162,7 @@ def _print_standing(found: Standing) -> None:
         rows = [(d.landing_date or "undated", d.consumed, d.quarantined, d.newest) for d in found.dates[:SHOWN_DATES]]
         print_table("", ["landing date", "consumed", "quarantined", "newest object"], rows)
     if len(found.dates) > SHOWN_DATES:
-        console().print(f"and {len(found.dates) - SHOWN_DATES:,} older landing dates: --json shows all of them")
+        say(f"and {len(found.dates) - SHOWN_DATES:,} older landing dates: --json shows all of them")
 
 
 def _change_row(change: Change) -> tuple[object, ...]:

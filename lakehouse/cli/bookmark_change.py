@@ -18,10 +18,11 @@ from lakehouse.cli.options import (
     TableName,
     declared,
     look_at,
+    not_empty,
     services_for,
     sources_to_change,
 )
-from lakehouse.cli.output import console, error_json, of_sources, print_failure, print_json, print_pairs, print_table
+from lakehouse.cli.output import error_json, of_sources, print_failure, print_json, print_pairs, print_table, say
 from lakehouse.declaration import Declaration
 from lakehouse.errors import LakehouseError, UsageError
 from lakehouse.glue_state import parse_glue_state
@@ -38,7 +39,9 @@ SHOWN_DATES = 31
 
 ToBatch = Annotated[
     str | None,
-    typer.Option("--to-batch", metavar="BATCH", help="A batch id or a bookmark version; 0 is the beginning."),
+    typer.Option(
+        "--to-batch", metavar="BATCH", help="A batch id or a bookmark version; 0 is the beginning.", callback=not_empty
+    ),
 ]
 WithTable = Annotated[
     bool, typer.Option("--with-table", help="Take the rows of the table back too, in the same commit.")
@@ -219,8 +222,8 @@ def _sum(objects: Objects) -> str:
 def _print_objects(title: str, objects: Objects) -> None:
     print_table(title, ["landing date", "objects"], [*objects.dates.items()][-SHOWN_DATES:])
     if len(objects.dates) > SHOWN_DATES:
-        console().print(f"and {len(objects.dates) - SHOWN_DATES:,} older landing dates: --json shows all of them")
+        say(f"and {len(objects.dates) - SHOWN_DATES:,} older landing dates: --json shows all of them")
     for uri in objects.first:
-        console().print(uri, markup=False)
+        say(uri)
     if objects.count > len(objects.first):
-        console().print(f"and {objects.count - len(objects.first):,} more objects")
+        say(f"and {objects.count - len(objects.first):,} more objects")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakehouse.cli.options import AsJson, Partition, parse_date
+from lakehouse.cli.options import AsJson, Partition, not_empty, parse_date
 from lakehouse.cli.output import print_json, print_table
 from lakehouse.declaration import load_declarations
 from lakehouse.settings import assets_folder
@@ -27,7 +27,10 @@ def add_to(app: typer.Typer) -> None:
 
 def check(
     selection: Annotated[
-        str | None, typer.Argument(metavar="[SELECTION]", help="A table, table:check, or Dagster's selection syntax.")
+        str | None,
+        typer.Argument(
+            metavar="[SELECTION]", help="A table, table:check, or Dagster's selection syntax.", callback=not_empty
+        ),
     ] = None,
     partition: Partition = None,
     junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit report.")] = None,

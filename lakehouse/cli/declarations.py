@@ -7,10 +7,11 @@ import os
 import typer
 
 from lakehouse.cli.options import AsJson
-from lakehouse.cli.output import console, error_console, print_json, print_table
+from lakehouse.cli.output import error_console, print_json, print_table, say
 from lakehouse.declaration import Declaration, validate_all
 from lakehouse.delete_mark import check_delete_condition
 from lakehouse.errors import DeclarationError
+from lakehouse.readable import readable
 from lakehouse.settings import assets_folder
 from lakehouse.transform import check_sql
 
@@ -30,12 +31,12 @@ def validate(as_json: AsJson = False) -> None:
         print_json({"folder": str(root), "tables": [d.table for d in good], "mistakes": list(mistakes)})
     else:
         if good:
-            rows = [(d.table, "\n".join(s.uri for s in d.sources), ", ".join(d.key), d.hash) for d in good]
+            rows = [(d.table, tuple(s.uri for s in d.sources), ", ".join(d.key), d.hash) for d in good]
             print_table("", ["table", "source", "key", "declaration"], rows)
         for line in mistakes:
-            error_console().print(line, markup=False)
+            error_console().print(readable(line), markup=False)
         if not mistakes:
-            console().print(f"{len(good)} declaration{'' if len(good) == 1 else 's'}, no mistake")
+            say(f"{len(good)} declaration{'' if len(good) == 1 else 's'}, no mistake")
     raise typer.Exit(2 if mistakes else 0)
 
 

@@ -9,12 +9,11 @@ from dataclasses import asdict
 from typing import Annotated, Any, TypeVar
 
 import typer
-from rich.text import Text
 
 from lakehouse.audit.diagnose import diagnose_batch, diagnose_source, near_batches
 from lakehouse.audit.diagnosis import Diagnosis, worst_first
-from lakehouse.cli.options import AsJson, declared, services_for
-from lakehouse.cli.output import console, print_json, print_pairs, print_table
+from lakehouse.cli.options import AsJson, declared, not_empty, services_for
+from lakehouse.cli.output import print_json, print_pairs, print_table, say
 from lakehouse.declaration import Declaration, load_declarations
 from lakehouse.errors import LakehouseError, UsageError
 from lakehouse.receipt_total import worst_exit_code
@@ -23,7 +22,11 @@ from lakehouse.settings import assets_folder
 
 TableOrBatch = Annotated[
     str | None,
-    typer.Argument(metavar="[TABLE|BATCH]", help="namespace.table, or the id of a batch; default: every table"),
+    typer.Argument(
+        metavar="[TABLE|BATCH]",
+        help="namespace.table, or the id of a batch; default: every table",
+        callback=not_empty,
+    ),
 ]
 AT_ONCE = 8
 """So many sources are looked at at the same time."""
@@ -139,6 +142,6 @@ def _print_whole(lines: Sequence[dict[str, Any]], as_json: bool) -> None:
         print_pairs({name: line[key] for name, key in _SHOWN.items()})
         print_pairs({f"  {name}": text for name, text in line["evidence"].items()})
         for command in line["look"]:
-            console().print(Text(f"look:  {command}"))
+            say(f"look:  {command}")
         if line["next"]:
-            console().print(Text(f"next:  {line['next']}"))
+            say(f"next:  {line['next']}")

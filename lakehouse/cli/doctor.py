@@ -11,10 +11,9 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
-from lakehouse.cli.options import AsJson, declared
-from lakehouse.cli.output import console, print_json
+from lakehouse.cli.options import AsJson, declared, not_empty
+from lakehouse.cli.output import print_json, say
 from lakehouse.declaration import Declaration, validate_all
 from lakehouse.doctor import Check, Standing, examine
 from lakehouse.errors import ConfigurationError
@@ -22,7 +21,9 @@ from lakehouse.receipt_total import worst_exit_code
 from lakehouse.redaction import redacted
 from lakehouse.settings import assets_folder
 
-OneTable = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="namespace.table; default: every table")]
+OneTable = Annotated[
+    str | None, typer.Argument(metavar="[TABLE]", help="namespace.table; default: every table", callback=not_empty)
+]
 
 _STYLES = {Standing.OK: "green", Standing.WARNING: "yellow", Standing.MISSING: "bold red", Standing.SKIPPED: "dim"}
 
@@ -45,14 +46,14 @@ def doctor(table: OneTable = None, as_json: AsJson = False) -> None:
         check = replace(found_one, subject=redacted(found_one.subject), detail=redacted(found_one.detail))
         checks.append(check)
         if not as_json:
-            console().print(_line(check))
+            say(*_line(check))
     code = worst_exit_code([check.exit_code for check in checks])
     counts = Counter(check.standing for check in checks)
     if as_json:
         document = {standing.value: counts[standing] for standing in Standing}
         print_json({**document, "exit_code": code, "checks": [asdict(check) for check in checks]})
     else:
-        console().print(Text(", ".join(f"{counts[standing]} {standing}" for standing in Standing)))
+        say(", ".join(f"{counts[standing]} {standing}" for standing in Standing))
     raise typer.Exit(code)
 
 
@@ -72,9 +73,9 @@ def _declarations(table: str | None) -> tuple[Sequence[Declaration], list[Check]
     return declarations, [Check("declarations", str(folder), Standing.OK, f"{len(declarations)} tables")]
 
 
-def _line(check: Check) -> Text:
+def _line(check: Check) -> tuple[tuple[str, str], str]:
     told = f": {check.detail}" if check.detail else ""
     grant = f"; grant {check.grant}" if check.grant else ""
     after = f"; next: {check.next}" if check.next else ""
     head = (f"{check.standing.value:<8}", _STYLES[check.standing])
-    return Text.assemble(head, f" {check.name:<17} {check.subject}{told}{grant}{after}")
+    return head, f" {check.name:<17} {check.subject}{told}{grant}{after}"

@@ -11,7 +11,7 @@ import typer
 
 from lakehouse.audit.status import knows_batch
 from lakehouse.cli.operate import Why, given_reason, print_hints, state_text, this_operator
-from lakehouse.cli.options import AsJson, DryRun, declared, services_for
+from lakehouse.cli.options import AsJson, DryRun, declared, not_empty, services_for
 from lakehouse.cli.output import print_json, print_pairs
 from lakehouse.declaration import Declaration, load_declarations
 from lakehouse.errors import LakehouseError, UsageError
@@ -19,12 +19,17 @@ from lakehouse.operate.gate_accept import GateAcceptance, accept_gate
 from lakehouse.position import find_position
 from lakehouse.settings import assets_folder
 
-Batch = Annotated[str, typer.Argument(metavar="BATCH", help="The id of the batch that was blocked.")]
+Batch = Annotated[
+    str, typer.Argument(metavar="BATCH", help="The id of the batch that was blocked.", callback=not_empty)
+]
 GateName = Annotated[
     str, typer.Argument(metavar="NAME", help="The gate that has refused it, such as row_count_change.")
 ]
 OfTable = Annotated[
-    str | None, typer.Option("--table", metavar="TABLE", help="The batch's table, where looking at all takes long.")
+    str | None,
+    typer.Option(
+        "--table", metavar="TABLE", help="The batch's table, where looking at all takes long.", callback=not_empty
+    ),
 ]
 
 

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from lakehouse.cli.options import (
     AcceptMissing,
@@ -23,19 +22,20 @@ from lakehouse.cli.options import (
     declared,
     look_at,
     narrowed,
+    not_empty,
     parse_mode,
     parse_window,
     services_for,
     sources_of,
 )
 from lakehouse.cli.output import (
-    console,
     error_json,
     print_failure,
     print_json,
     print_pairs,
     print_table,
     progress_bar,
+    say,
 )
 from lakehouse.errors import LakehouseError
 from lakehouse.ingest import LoadRequest, ingest, plan_load
@@ -47,13 +47,19 @@ from lakehouse.step_log import open_log
 FromBatch = Annotated[
     str | None,
     typer.Option(
-        "--from-batch", metavar="A", help="With --mode no-advance: leave out what this batch and all before it read."
+        "--from-batch",
+        metavar="A",
+        help="With --mode no-advance: leave out what this batch and all before it read.",
+        callback=not_empty,
     ),
 ]
 ToBatch = Annotated[
     str | None,
     typer.Option(
-        "--to-batch", metavar="B", help="With --from-batch: read again what later ones up to this batch read."
+        "--to-batch",
+        metavar="B",
+        help="With --from-batch: read again what later ones up to this batch read.",
+        callback=not_empty,
     ),
 ]
 
@@ -194,13 +200,13 @@ def print_plan(plan: Plan) -> None:
     title = f"plan of {plan.table}: {plan.mode.value}, bookmark {plan.context} version {plan.bookmark_version}"
     print_table(title, ["decision", "batch", "date", "bytes", "object", "reason"], rows)
     for text in plan.accepted:
-        console().print(text, markup=False)
+        say(text)
     for warning in (*plan.warnings, *_unfinished(plan)):
-        console().print(Text(f"warning: {warning}", style="yellow"))
+        say((f"warning: {warning}", "yellow"))
     if plan.unaccepted:
-        console().print(Text(f"a load refuses this: {plan.answer}"))
+        say(f"a load refuses this: {plan.answer}")
     if not plan.batches:
-        console().print("nothing to do")
+        say("nothing to do")
 
 
 def _unfinished(plan: Plan) -> list[str]:
@@ -243,9 +249,9 @@ def print_receipt(receipt: Receipt) -> None:
         print_table("", columns, rows)
     for gate in receipt.gates:
         if gate.accepted:
-            console().print(f"gate {gate.name}: {gate.value} is over {gate.limit}, {gate.accepted}", markup=False)
+            say(f"gate {gate.name}: {gate.value} is over {gate.limit}, {gate.accepted}")
     for warning in () if receipt.sources else receipt.warnings:
-        console().print(Text(f"warning: {warning}", style="yellow"))
+        say((f"warning: {warning}", "yellow"))
 
 
 def print_ending(receipt: Receipt) -> None:

@@ -117,7 +117,7 @@ def _age(text: str | None, what: Upkeep | None) -> timedelta | None:
     try:
         return parse_age(text)
     except ValueError as error:
-        raise UsageError(f"--older-than: {error}") from None
+        raise UsageError(f"--older-than: {error}", next="lakehouse maintain TABLE expire --older-than 5d") from None
 
 
 def _print_compaction(found: Compaction) -> None:

@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 
 from lakehouse.audit.status import TableStatus
 from lakehouse.cli.audit import status_or_error
+from lakehouse.cli.output import writing
 from lakehouse.declaration import load_declarations
 from lakehouse.errors import ConfigurationError, UsageError
 from lakehouse.settings import assets_folder
@@ -60,11 +61,23 @@ def metrics(listen: Listen = None, textfile: TextFile = None) -> None:
     registry = CollectorRegistry()
     registry.register(_Tables())
     if textfile is not None:
-        write_to_textfile(str(textfile), registry)
+        _write(textfile, registry)
     elif listen is not None:
         _serve(listen, registry)
     else:
-        sys.stdout.write(generate_latest(registry).decode())
+        text = generate_latest(registry).decode()
+        with writing():
+            sys.stdout.write(text)
+
+
+def _write(path: Path, registry: CollectorRegistry) -> None:
+    try:
+        write_to_textfile(str(path), registry)
+    except OSError as error:
+        raise ConfigurationError(
+            f"--textfile {path}: {error.strerror or error}",
+            next="lakehouse metrics --textfile FILE, a file in a folder that exists and may be written to",
+        ) from error
 
 
 def _serve(listen: str, registry: CollectorRegistry) -> None:

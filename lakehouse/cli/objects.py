@@ -14,8 +14,18 @@ from lakehouse.audit.object_history import Event, explain_object
 from lakehouse.bookmark import RELEASE, RELOAD, SKIP
 from lakehouse.cli.load import print_ending, print_receipt
 from lakehouse.cli.operate import Reason, Why, given_reason, print_hints, state_text, this_operator
-from lakehouse.cli.options import AsJson, DryRun, OneBatch, SourceName, TableName, declared, services_for, sources_of
-from lakehouse.cli.output import console, of_sources, print_json, print_pairs, print_table, progress_bar
+from lakehouse.cli.options import (
+    AsJson,
+    DryRun,
+    OneBatch,
+    SourceName,
+    TableName,
+    declared,
+    not_empty,
+    services_for,
+    sources_of,
+)
+from lakehouse.cli.output import of_sources, print_json, print_pairs, print_table, progress_bar, say
 from lakehouse.declaration import Declaration, declarations_reading
 from lakehouse.errors import UsageError
 from lakehouse.operate.object_change import ObjectChange, change_object
@@ -26,7 +36,10 @@ from lakehouse.settings import assets_folder
 
 Uri = Annotated[str, typer.Argument(metavar="URI", help="s3://bucket/key, as S3 knows the key.")]
 OfTable = Annotated[
-    str | None, typer.Option("--table", metavar="TABLE", help="Where the sources of several tables hold the object.")
+    str | None,
+    typer.Option(
+        "--table", metavar="TABLE", help="Where the sources of several tables hold the object.", callback=not_empty
+    ),
 ]
 
 _COMMANDS = (
@@ -75,7 +88,7 @@ def explain(uri: Uri, table: OfTable = None, source: SourceName = None, as_json:
         print_table("", columns, [_event_row(event) for event in found.events])
     for attempt in found.attempts:
         text = f"{attempt.state} at {attempt.step}, batch {attempt.batch_id}, ended {attempt.ended_at}: {attempt.error}"
-        console().print(text, markup=False)
+        say(text)
     print_hints((), found.next)
 
 

@@ -12,10 +12,9 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from lakehouse.cli.options import AsJson, DryRun, TableName, declared, services_for
-from lakehouse.cli.output import console, print_json, print_pairs
+from lakehouse.cli.output import print_json, print_pairs, say
 from lakehouse.errors import UsageError
 from lakehouse.model import State
 from lakehouse.operate.adopt import Adoption, adopt
@@ -122,6 +121,6 @@ def state_text(state: State, dry_run: bool) -> str:
 
 def print_hints(warnings: tuple[str, ...], next_step: str) -> None:
     for warning in warnings:
-        console().print(Text(f"warning: {warning}", style="yellow"))
+        say((f"warning: {warning}", "yellow"))
     if next_step:
-        console().print(Text(f"next:  {next_step}"))
+        say(f"next:  {next_step}")

@@ -17,9 +17,19 @@ from lakehouse.services import Progress, Services, open_services
 from lakehouse.settings import assets_folder
 from lakehouse.step_log import StepLog, silent
 
-TableName = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table, as declared")]
+
+def not_empty(given: str | None) -> str | None:
+    """Raises UsageError for a name without a letter: a script's variable is not set, and everything is not meant."""
+    if given is not None and not given.strip():
+        raise UsageError("the name of a table or batch is empty", next="lakehouse status")
+    return given
+
+
+TableName = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table, as declared", callback=not_empty)]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-OneBatch = Annotated[str | None, typer.Option("--batch", metavar="BATCH", help="One batch, by its id.")]
+OneBatch = Annotated[
+    str | None, typer.Option("--batch", metavar="BATCH", help="One batch, by its id.", callback=not_empty)
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check and tell; change nothing.")]
 Partition = Annotated[str | None, typer.Option("--partition", metavar="DATE", help="One landing date, YYYY-MM-DD.")]
 First = Annotated[str | None, typer.Option("--from", metavar="DATE", help="First landing date, inclusive.")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
@@ -17,7 +17,8 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import ConfigurationError, LakehouseError
+from lakehouse.readable import readable
 from lakehouse.services import Progress
 
 
@@ -30,13 +31,40 @@ def error_console() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
+@contextmanager
+def writing() -> Iterator[None]:
+    """Raises ConfigurationError where standard output takes no more; that nobody reads it any more is no mistake."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise ConfigurationError(
+            f"standard output: {error.strerror or error}",
+            next="make room where the output goes, or send it elsewhere, and run the command again",
+        ) from error
+
+
+def say(*parts: str | tuple[str, str]) -> None:
+    """One line on standard output; a part is a text, or a text with its style."""
+    with writing():
+        console().print(_line(*parts))
+
+
+def _line(*parts: str | tuple[str, str]) -> Text:
+    # before rich sees it, which would drop some control characters and let others through
+    return Text.assemble(*(readable(p) if isinstance(p, str) else (readable(p[0]), p[1]) for p in parts))
+
+
 def wants_json(arguments: Sequence[str]) -> bool:
     return "--json" in arguments
 
 
 def print_json(value: Any) -> None:
     """Exactly one JSON document on standard output."""
-    sys.stdout.write(json.dumps(value, default=_plain, indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(value, default=_plain, indent=2, ensure_ascii=False) + "\n"
+    with writing():
+        sys.stdout.write(text)
 
 
 def of_sources(table: str, found: Sequence[tuple[str, Any]]) -> Any:
@@ -50,36 +78,43 @@ def error_json(error: LakehouseError) -> dict[str, object]:
     return {"error": error.message, "next": error.next, "exit_code": error.exit_code}
 
 
-def print_failure(error: str, next_step: str) -> None:
-    """What went wrong and what helps, on standard error."""
+def print_failure(error: str, next_step: str, *, in_lines: bool = False) -> None:
+    """What went wrong and what helps, on standard error; `in_lines` for a message whose line ends are ours."""
     out = error_console()
     if error:
-        out.print(Text.assemble(("error: ", "bold red"), error))
+        first, *more = error.split("\n") if in_lines else [error]
+        out.print(_line(("error: ", "bold red"), first))
+        for line in more:
+            out.print(_line(line))
     if next_step:
-        out.print(Text.assemble(("next:  ", "bold"), next_step))
+        out.print(_line(("next:  ", "bold"), next_step))
 
 
-def print_error(arguments: Sequence[str], message: str, *, next_step: str = "", exit_code: int) -> None:
+def print_error(
+    arguments: Sequence[str], message: str, *, next_step: str = "", exit_code: int, in_lines: bool = False
+) -> None:
     """An error for people on standard error; with `--json` also as a document on standard output."""
     if wants_json(arguments):
-        print_json({"error": message, "next": next_step, "exit_code": exit_code})
-    print_failure(message, next_step)
+        with suppress(ConfigurationError):  # it may be what the error is about
+            print_json({"error": message, "next": next_step, "exit_code": exit_code})
+    print_failure(message, next_step, in_lines=in_lines)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    table = Table(title=title or None, title_justify="left", header_style="bold")
+    table = Table(title=readable(title) or None, title_justify="left", header_style="bold")
     for name in columns:
         numeric = bool(rows) and all(isinstance(r[len(table.columns)], (int, float, Decimal)) for r in rows)
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(_cell(v)) for v in row))
-    console().print(table)
+        table.add_row(*(_in_cell(v) for v in row))
+    with writing():
+        console().print(table)
 
 
 def print_pairs(pairs: Mapping[str, object]) -> None:
     width = max((len(k) for k in pairs), default=0)
     for key, value in pairs.items():
-        console().print(Text.assemble((f"{key:<{width}}  ", "bold"), _cell(value)))
+        say((f"{key:<{width}}  ", "bold"), _cell(value))
 
 
 @contextmanager
@@ -104,6 +139,13 @@ def progress_bar(*, quiet: bool) -> Iterator[Callable[[Progress], None]]:
             )
 
         yield show
+
+
+def _in_cell(value: object) -> Text:
+    """Several values stand below each other."""
+    if isinstance(value, tuple):
+        return Text("\n").join(_line(_cell(one)) for one in value)
+    return _line(_cell(value))
 
 
 def _cell(value: object) -> str:

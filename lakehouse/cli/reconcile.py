@@ -13,7 +13,7 @@ from lakehouse.audit.completeness import Completeness, completeness
 from lakehouse.audit.recount import Recount, recount
 from lakehouse.cli.operate import given_reason, print_hints, state_text, this_operator
 from lakehouse.cli.options import AsJson, DryRun, Partition, TableName, declared, look_at, parse_date, services_for
-from lakehouse.cli.output import console, error_json, print_failure, print_json, print_pairs, print_table
+from lakehouse.cli.output import error_json, print_failure, print_json, print_pairs, print_table, say
 from lakehouse.declaration import Declaration
 from lakehouse.errors import LakehouseError, UsageError
 from lakehouse.ingest import LoadRequest, plan_load
@@ -145,11 +145,11 @@ def print_completeness(listed: Completeness, *, of: str) -> None:
         left = [(d.decision, d.object.uri, d.reason) for d in listed.left]
         print_table("not dealt with", ["what", "uri", "reason"], left)
     for item in listed.gone:
-        console().print(f"read in {item.batch_id}, and gone since: {item.object.uri}", markup=False)
+        say(f"read in {item.batch_id}, and gone since: {item.object.uri}")
     for named in listed.outside:
-        console().print(f"not loaded: {named.object.uri}: {named.reason}", markup=False)
+        say(f"not loaded: {named.object.uri}: {named.reason}")
     text, style = ("every object is dealt with", "green") if listed.holds else ("objects are left", "red")
-    console().print(text, style=style)
+    say((text, style))
 
 
 def recount_json(table: str, result: Recount) -> dict[str, object]:
@@ -177,8 +177,6 @@ def print_recount(table: str, result: Recount) -> None:
     rows = [(e.holds, e.name, e.landing_date, e.left, e.right) for e in result.equations]
     print_table(f"{table} at snapshot {result.snapshot_id}", ["holds", "equation", "date", "left", "right"], rows)
     for line in (*result.unavailable, *result.foreign):
-        console().print(line, markup=False)
-    console().print(
-        "everything holds" if result.holds else "something differs", style="green" if result.holds else "red"
-    )
+        say(line)
+    say(("everything holds", "green") if result.holds else ("something differs", "red"))
     print_hints((), result.next)

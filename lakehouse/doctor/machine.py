@@ -69,7 +69,7 @@ def check_credentials(env: Mapping[str, str]) -> Iterator[Check]:
     try:
         access = find_access(env, subject="s3://")
     except ConfigurationError as error:
-        yield missing("credentials", "boto3's chain", error.message, next="aws sts get-caller-identity")
+        yield missing("credentials", "boto3's chain", error.message, next=error.next)
         return
     found = access.session.get_credentials()
     way = found.method if found is not None else "explicit"

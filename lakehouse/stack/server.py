@@ -158,10 +158,12 @@ def _wait_ready(stack: Stack) -> None:
         if reason is None:
             return
         if not alive or time.monotonic() > deadline:
-            raise Unavailable(
+            error = Unavailable(
                 f"the local stack does not run: {reason}; log={stack.log}\n{_log_tail(stack.log)}",
                 next="lakehouse stack down && lakehouse stack up",
             )
+            error.in_lines = True
+            raise error
         time.sleep(_POLL_SECONDS)
 
 

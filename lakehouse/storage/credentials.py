@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 # minutes or more, so obstore's default of thirty could sign with expired ones.
 _KEEP = timedelta(minutes=10)
 
+_WHO = "aws sts get-caller-identity"
+
 SESSION_LOCK = threading.Lock()
 """Held while a session is used to make something: boto3's sessions are not for two threads at once."""
 _SESSIONS: dict[tuple[tuple[str, str | None, str | None], ...], boto3.Session] = {}
@@ -60,30 +62,46 @@ def without_password(endpoint: str) -> str:
 def find_access(env: Mapping[str, str], *, subject: str) -> Access:
     """Resolve credentials, region and endpoint; `subject` is the URI that they are for.
 
-    Raises ConfigurationError where boto3's chain finds no credentials or cannot get them.
+    Raises ConfigurationError where boto3's chain finds no credentials or cannot get them, and for a wrong endpoint.
     """
+    endpoint = _endpoint(env)  # first: the chain may fail for it, and would be blamed
     try:
         session = _shared_session(env)
         provider = CredentialProvider(session, ttl=_KEEP)
         provider()
     except ValueError:
         raise ConfigurationError(
-            f"no AWS credentials found: uri={subject}; set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            f"no AWS credentials found: uri={subject}; set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+            next=_WHO,
         ) from None
     except BotoCoreError as error:
         # The text and the chain are dropped: a credential process may print what it should not.
-        raise ConfigurationError(f"cannot get AWS credentials: uri={subject} reason={type(error).__name__}") from None
+        raise ConfigurationError(
+            f"cannot get AWS credentials: uri={subject} reason={type(error).__name__}", next=_WHO
+        ) from None
     region = env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or session.region_name or "us-east-1"
-    return Access(session, provider, region, _endpoint(env))
+    return Access(session, provider, region, endpoint)
 
 
 def _endpoint(env: Mapping[str, str]) -> str | None:
     for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
         if value := env.get(name):
-            if urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).hostname:
-                raise ConfigurationError(f"the endpoint is no http or https address: {name}")
+            if not _is_address(value):
+                raise ConfigurationError(
+                    f"the endpoint is no http or https address: {name}={value}",
+                    next=f"export {name}=https://<host>:<port>, or unset {name}",
+                )
             return value.rstrip("/")
     return None
+
+
+def _is_address(text: str) -> bool:
+    """obstore does not refuse a port that is none, it panics."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
 
 
 def _shared_session(env: Mapping[str, str]) -> boto3.Session:
@@ -101,7 +119,9 @@ def _session(env: Mapping[str, str]) -> boto3.Session:
     """boto3's own chain, except for what `env` says otherwise than this process's environment."""
     if (key := env.get("AWS_ACCESS_KEY_ID")) and _differs(env, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         if not (secret := env.get("AWS_SECRET_ACCESS_KEY")):
-            raise ConfigurationError("AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY")
+            raise ConfigurationError(
+                "AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY", next="export AWS_SECRET_ACCESS_KEY=…"
+            )
         return boto3.Session(
             aws_access_key_id=key,
             aws_secret_access_key=secret,

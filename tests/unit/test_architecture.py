@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2] / "lakehouse"
 LAYERS = (
-    ("redaction", "errors", "types", "model", "naming", "units"),
+    ("redaction", "readable", "errors", "types", "model", "naming", "units"),
     ("declaration", "masking", "recover", "reconcile", "gate", "placement", "bookmark", "accepted"),
     (
         "stored_form",
@@ -67,9 +67,9 @@ LAYERS = (
     ("cli", "__main__"),
 )
 PURE = {
-    "redaction", "errors", "types", "model", "naming", "units", "masking", "recover", "reconcile", "gate", "placement",
-    "bookmark", "plan", "refuse", "fingerprint", "accepted", "stored_form", "manifest", "checkpoint", "ready", "sweep",
-    "whole_dates", "receipt_total", "bookmark_move", "glue_state",
+    "redaction", "readable", "errors", "types", "model", "naming", "units", "masking", "recover", "reconcile", "gate",
+    "placement", "bookmark", "plan", "refuse", "fingerprint", "accepted", "stored_form", "manifest", "checkpoint",
+    "ready", "sweep", "whole_dates", "receipt_total", "bookmark_move", "glue_state",
     "audit.arrivals", "audit.completeness", "audit.diagnosis", "audit.measures",
 }  # fmt: skip
 IMPURE_STANDARD = {

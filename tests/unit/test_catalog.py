@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Barrier, BrokenBarrierError
+from threading import Barrier, BrokenBarrierError, Thread
 from typing import Any
 from unittest.mock import patch
 
@@ -138,6 +139,28 @@ def aws_error(code: str) -> ClientError:
 def test_errors_are_grouped_by_what_to_do_next(error: Exception, ours: type[LakehouseError]) -> None:
     found = translate(error, "table=a.b")
     assert type(found) is ours, found
+
+
+@pytest.mark.parametrize("sent", [b'{"defaults": {', b""])
+def test_an_answer_that_is_cut_off_is_the_catalogs(sent: bytes, configured: Any) -> None:
+    class Cut(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", "4000")
+            self.end_headers()
+            self.wfile.write(sent)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Cut) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            with pytest.raises(Unavailable, match="the catalog's answer is cut off"):
+                open_catalog(configured(type="rest", uri=f"http://127.0.0.1:{server.server_port}"))
+        finally:
+            server.shutdown()
 
 
 def test_a_hive_table_of_the_same_name_is_not_taken_for_a_missing_one() -> None:

@@ -29,6 +29,11 @@ PLANTED = "pl4nted/Se+cret key\"'"
         ),
         ("Authorization: Bearer eyJhbGciOiJIUzI1NiJ9.e30.x", "Authorization: Bearer ***"),
         ("x-amz-security-token:FwoGZXIvYXdzEBY", "x-amz-security-token:***"),
+        (
+            "Max retries exceeded with url: /x?a=1&token=s3cr3tvalue (x)",
+            "Max retries exceeded with url: /x?a=1&token=*** (x)",
+        ),
+        ("GET http://h/x?my-api_key=k1&b=2", "GET http://h/x?my-api_key=***&b=2"),
         ("host=db password=hunter22 user=lake", "host=db password=*** user=lake"),
     ],
 )
@@ -82,6 +87,25 @@ def test_secrets_are_found_by_the_names_of_variables_and_properties() -> None:
     assert set(secrets_in(values)) - {""} == {
         "one", "two", "client:three", "three", "four", "five", "six", "seven",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://127.0.0.1:1/x?token=pl4ntedvalue",
+        "http://127.0.0.1:1/x?a=1&api_key=pl4ntedvalue&token_type=bearer#end",
+        "https://bob:pl4ntedvalue@127.0.0.1:1/x?token=",
+        "bob:pl4ntedvalue@127.0.0.1:1",
+        "bob:pl4nted%76alue@127.0.0.1:1/x",
+    ],
+)
+def test_secrets_are_found_in_addresses(address: str) -> None:
+    found = {*secrets_in({"PYICEBERG_CATALOG__DEFAULT__URI": address})}
+    assert "pl4ntedvalue" in found and not {"bearer", "127.0.0.1:1"} & found
+
+
+def test_a_time_and_a_name_are_no_address_with_a_password() -> None:
+    assert not {*secrets_in({"NOTE": "at 10:30 mail a@b", "GREETING": "to:somebody@example.com", "URI": "a@b:c"})}
 
 
 def test_an_error_of_ours_has_none_wherever_it_is_asked() -> None:
