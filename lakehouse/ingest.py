@@ -33,6 +33,7 @@ from lakehouse.errors import (
     Unaccepted,
 )
 from lakehouse.faults import fault_point
+from lakehouse.interruption import Interrupted, interrupted, interruption
 from lakehouse.landing import discover
 from lakehouse.lease import Lease, acquire
 from lakehouse.lease_record import LeaseHolder, LoadFailure, step_line
@@ -81,7 +82,7 @@ class LoadRequest:
 
 def ingest(declaration: Declaration, request: LoadRequest, services: Services) -> Receipt:
     """Load everything that is planned, one source after another under the table's lease; a source that fails holds none
-    of the others back. Raises nothing but bugs: errors of the tree are told by the receipt."""
+    of the others back. Errors of the tree are told by the receipt; raises bugs only, and Interrupted on Ctrl-C."""
     watch = Stopwatch(services.clock)
     parts: list[Receipt] = []
     try:
@@ -94,6 +95,8 @@ def ingest(declaration: Declaration, request: LoadRequest, services: Services) -
     except LakehouseError as error:
         left = declaration.by_source[len(parts) :]
         parts += [failed_receipt(one, request.run_id, error, watch.seconds()) for one in left]
+    except KeyboardInterrupt as stop:
+        raise interrupted(declaration, request.run_id, stop, ended=parts, seconds=watch.seconds()) from stop
     return total(declaration, parts)
 
 
@@ -109,6 +112,9 @@ def _ingest(
         builder.raised(error)
         step = watch.current
         told = not isinstance(error, (Detached, Held, Unaccepted))  # whoever looks at the table sees those
+    except KeyboardInterrupt as stop:
+        builder.raised(interruption(declaration.table, lease.record.holder.step))
+        raise Interrupted(builder.build(watch.seconds())) from stop
     receipt = builder.build(watch.seconds())
     unfinished = receipt.state is not State.COMMITTED or receipt.exit_code == RetryLater.exit_code
     if told and receipt.exit_code and unfinished:

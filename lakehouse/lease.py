@@ -89,6 +89,11 @@ class Lease:
         with self._lock:
             self._write(replace(self._record, free=True))
 
+    def interrupt(self) -> None:
+        """As `release`, of a holder that is stopped from outside: whoever looks takes it for one that was killed."""
+        with self._lock:
+            self._write(replace(self._record, free=True, interrupted=True))
+
     def _write(self, record: LeaseRecord) -> None:
         self._record = record = _renewed(record, self._clock())
         if self.lost:
@@ -122,18 +127,24 @@ def acquire(
 
     `wait` sleeps for the given seconds; `clock` gives the time in UTC. Waits for another holder for `limit` seconds at
     most, then raises LeaseHeld. An expired lease is taken over, and that of a dead process of this host at once.
+    Ctrl-C, and whatever else ends the block that is no Exception (Dagster's termination), leaves it interrupted.
     """
     lease = _wait_for(storage, key, table=table, holder=holder, clock=clock, wait=wait, limit=limit, told=told)
     told(holder)
     done = threading.Event()
     thread = threading.Thread(target=_keep, args=(lease, done, renew_every), name=f"lease {table}", daemon=True)
     thread.start()
+    leave = lease.interrupt
     try:
         yield lease
+        leave = lease.release
+    except Exception:
+        leave = lease.release
+        raise
     finally:
         done.set()
         thread.join()
-        lease.release()
+        leave()
 
 
 def read_lease(storage: Storage, key: str) -> LeaseRecord | None:

@@ -50,7 +50,7 @@ def diagnose_batch(declaration: Declaration, batch_id: str, services: Services) 
     if batch.published is not None:
         return _committed(declaration, target, batch.published, services)
     lease = read_lease(services.state, naming.lease(services.catalog_name, declaration.table))
-    under_way = lease is not None and lease.holder.batch_id == batch_id and not lease.free
+    under_way = lease is not None and lease.holder.batch_id == batch_id and not lease.finished
     if batch.base_version is None and not under_way:
         return None
     if under_way or batch.base_version == target.bookmark_version:

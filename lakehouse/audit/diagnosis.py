@@ -82,7 +82,8 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The table's lease as it concerns one source. `gone`: its process is certainly dead; `published`: the attempt that
+    """The table's lease as it concerns one source. `gone`: its process is certainly dead, or was `interrupted` in its
+    work; `published`: the attempt that
     it names, or its run, is behind the tag; of a finished load this is looked up where it could not tell. `finished`:
     its load said how it ended."""
 
@@ -99,6 +100,7 @@ class Lease:
     gone: bool
     published: bool = False
     failure: Failure | None = None
+    interrupted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +215,8 @@ def _broken_off(evidence: Evidence) -> Diagnosis | None:
     if lease is None or lease.finished:
         return None
     how = "was killed or has died" if lease.gone else "has stopped renewing its lease"
+    if lease.interrupted:
+        how = "was interrupted"
     who = f"process {lease.pid} of host {lease.host} {how} at step {lease.step or '-'}"
     again = lease.command or evidence.load
     if lease.published:

@@ -116,8 +116,8 @@ def _lease(declaration: Declaration, record: LeaseRecord | None, target: Target,
     if record is None:
         return None
     holder = record.holder
-    gone = is_gone(holder.process, this_process())
-    broken_off = not record.free and (gone or services.now() >= record.expires_at)
+    gone = record.interrupted or is_gone(holder.process, this_process())
+    broken_off = not record.finished and (gone or services.now() >= record.expires_at)
     if broken_off and holder.context not in ("", declaration.context):
         return None
     failed = next((f for f in holder.failures if f.context == declaration.context), None)
@@ -131,9 +131,10 @@ def _lease(declaration: Declaration, record: LeaseRecord | None, target: Target,
         command=holder.command,
         since=record.acquired_at,
         expires_at=record.expires_at,
-        finished=record.free,
+        finished=record.finished,
         gone=gone,
-        published=(failed is not None or not record.free) and _is_published(record, target, services),
+        interrupted=record.interrupted,
+        published=(failed is not None or not record.finished) and _is_published(record, target, services),
         failure=Failure(failed.step, failed.error, failed.exit_code, holder.command, failed.next) if failed else None,
     )
 
@@ -209,11 +210,12 @@ def _lease_facts(
         return {"lease": "none was ever taken"}
     holder = record.holder
     text = f"taken at {time_text(record.acquired_at)} by process {holder.process.pid} of host {holder.process.host}"
-    if record.free:
+    if record.finished:
         text = f"free; last {text}, released at step {holder.step or '-'}"
         return {"lease": text, "run": run_text(holder.run_id)}
+    until = "interrupted" if record.interrupted else f"expires at {time_text(record.expires_at)}"
     facts = {
-        "lease": f"{text}, expires at {time_text(record.expires_at)}, step {holder.step or '-'}"
+        "lease": f"{text}, {until}, step {holder.step or '-'}"
         + (f", source {holder.context}" if holder.context else ""),
         "process": _presence(holder.process),
         "run": run_text(holder.run_id),

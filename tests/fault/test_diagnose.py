@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.catalog.rest import RestCatalog
 
 from lakehouse import naming
 from lakehouse.audit.diagnosis import Condition
@@ -108,6 +109,34 @@ def test_a_process_that_was_killed(killed_again_and_again: Lake, point: str, sta
     assert mended_by_its_commands(lake) == [state]
     assert lake.amounts() == before | {key: "3.00", 0: f"{key}.00"}
     assert lake.differences() == []
+
+
+@pytest.mark.parametrize(
+    ("at", "state", "code"), [("commit", Condition.UNKNOWN, 4), ("read", Condition.DURING_STAGING, 3)]
+)
+def test_a_load_that_is_interrupted(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, at: str, state: Condition, code: int
+) -> None:
+    """Ctrl-C leaves a receipt, and the same evidence as a kill at that step."""
+    loaded_once(lake)
+    more_lands(lake)
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        if at == "commit":
+            patch.setattr(RestCatalog, "commit_table", stop)
+        else:
+            patch.setattr("lakehouse.batch.run.stage_objects", lambda *_, **__: stop())
+        ended, receipt, said = lake.said("load", lake.table, "--json")
+    assert (ended, receipt["exit_code"], receipt["state"]) == (130, 130, "unknown" if code == 4 else "failed"), said
+    assert "interrupted" in receipt["error"] and receipt["next"] == f"lakehouse diagnose {lake.table}"
+    found = diagnosed(lake)
+    assert (found["state"], found["exit_code"], found["next"]) == (state, code, f"lakehouse load {lake.table}")
+    assert "interrupted" in found["why"] and "interrupted" in found["evidence"]["lease"]
+    assert mended_by_its_commands(lake) == [state]
+    assert_undisturbed(lake)
 
 
 def test_nothing_is_in_flight(lake: Lake) -> None:

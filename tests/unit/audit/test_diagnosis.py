@@ -69,6 +69,12 @@ def test_a_lease_that_is_renewed_is_of_a_running_load_and_an_expired_one_is_not(
     assert late.state is Condition.BEFORE_PUBLISH and "has stopped renewing its lease" in late.why
 
 
+def test_an_interrupted_load_is_judged_as_one_that_was_killed() -> None:
+    stopped = diagnose_evidence(replace(WELL, lease=lease(step="commit", interrupted=True)))
+    assert (stopped.state, stopped.exit_code) == (Condition.UNKNOWN, 4)
+    assert "was interrupted at step commit" in stopped.why
+
+
 def test_what_a_dead_process_has_published_is_there() -> None:
     published = replace(WELL, lease=lease(step="commit", published=True))
     assert diagnose_evidence(published).state is Condition.NOTHING
