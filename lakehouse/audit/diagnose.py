@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse import naming
 from lakehouse.attempt import AttemptRecord
+from lakehouse.audit.attempts import attempt_records
 from lakehouse.audit.diagnosis import Condition, Diagnosis, Evidence, diagnose_evidence
 from lakehouse.audit.evidence import (
     MOST_MANIFESTS,
@@ -23,7 +24,6 @@ from lakehouse.audit.evidence import (
     state_folders,
     time_text,
 )
-from lakehouse.audit.status import attempt_records
 from lakehouse.bookmark import LOAD
 from lakehouse.lease import read_lease
 from lakehouse.ledger import standing_of

@@ -182,8 +182,37 @@ def diagnose_evidence(evidence: Evidence) -> Diagnosis:
     """Decide which state holds."""
     for rule in (_detached, _running, _broken_off, _held, _asked, _ended, _quarantined, _accepted, _ledger):
         if (found := rule(evidence)) is not None:
-            return found
+            return _still_open(evidence, found)
     return _found(evidence, Condition.NOTHING, _well(evidence), "")
+
+
+def _still_open(evidence: Evidence, later: Diagnosis) -> Diagnosis:
+    """A later load that failed, or died, answers no earlier attempt: a commit that was sent can still land, and a gate
+    still blocks the same batch. What came later is told behind it; where somebody must act on that, it comes first."""
+    attempts = _standing(evidence)
+    if later.state in (Condition.DETACHED, Condition.RUNNING, Condition.UNKNOWN) or not attempts:
+        return later
+    sent = next((one for one in attempts if one.state == "unknown"), None)
+    if sent is not None:
+        earlier = _attempted(evidence, sent)
+        return replace(
+            earlier, why=f"{earlier.why}; since then: {later.why}", next=later.next or earlier.next, look=later.look
+        )
+    again = later.state in (Condition.BEFORE_STAGING, Condition.DURING_STAGING, Condition.BEFORE_PUBLISH)
+    refused = next((one for one in attempts if one.state == "blocked" and one.batch_id == attempts[0].batch_id), None)
+    tried = evidence.lease.batch_id if evidence.lease and not evidence.lease.finished else ""
+    if refused is None or not again or later.exit_code != RETRY or tried not in ("", refused.batch_id):
+        return later
+    earlier = _attempted(evidence, refused)
+    return replace(earlier, why=f"{earlier.why}; since then: {later.why}")
+
+
+def _standing(evidence: Evidence) -> Sequence[Attempt]:
+    """The open attempts, newest first; none if a later load came to its end: it would have tried the batch again."""
+    lease, attempts = evidence.lease, evidence.attempts
+    if attempts and lease is not None and attempts[0].ended_at < lease.since and _came_to_its_end(lease):
+        return ()
+    return attempts
 
 
 def worst_first(found: Sequence[Diagnosis]) -> list[Diagnosis]:
@@ -257,9 +286,7 @@ def _ended(evidence: Evidence) -> Diagnosis | None:
     said = lease.failure if lease is not None and lease.finished else None
     if said is not None and lease is not None and lease.published and said.step != READ:
         return _failed_behind(evidence, said)
-    newest = next(iter(evidence.attempts), None)
-    if newest is not None and lease is not None and newest.ended_at < lease.since and _came_to_its_end(lease):
-        newest = None  # a later load would have tried the batch again
+    newest = next(iter(_standing(evidence)), None)
     if newest is not None and (said is None or lease is None or newest.ended_at >= lease.since):
         return _attempted(evidence, newest)
     return _failed(evidence, said) if said is not None else None
@@ -277,7 +304,7 @@ def _attempted(evidence: Evidence, attempt: Attempt) -> Diagnosis:
     who = f"batch {attempt.batch_id}"
     table = shlex.quote(evidence.table)
     if attempt.state == "unknown":
-        why = f"the commit of {who} was sent and nobody could say whether it landed: {attempt.failure.error}"
+        why = f"{who}: {attempt.failure.error}"
         return _found(evidence, Condition.UNKNOWN, why, attempt.failure.command or evidence.load)
     if attempt.state == "blocked":
         look = (

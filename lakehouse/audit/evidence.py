@@ -16,17 +16,17 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from lakehouse import naming
-from lakehouse.acceptance import open_question
+from lakehouse.acceptance import Question, open_question
 from lakehouse.attempt import AttemptRecord
+from lakehouse.audit.attempts import open_attempts
 from lakehouse.audit.diagnosis import Answer, Attempt, Evidence, Failure, Lease
-from lakehouse.audit.status import open_attempts
 from lakehouse.bookmark import ruling_of
 from lakehouse.errors import Detached, LakehouseError
 from lakehouse.lease import read_lease
 from lakehouse.lease_record import LeaseRecord
 from lakehouse.ledger import ledger_head
 from lakehouse.model import NEW_TABLE, Bookmark, Decision, Manifest, Seen, SeenObject
-from lakehouse.position import detached_target, find_position
+from lakehouse.position import Position, detached_target, find_position
 from lakehouse.process import Process, is_gone, this_process
 from lakehouse.services import Services
 from lakehouse.state import walk
@@ -49,16 +49,10 @@ def gather(declaration: Declaration, services: Services) -> Evidence:
     """What there is to see. The lease comes first: a load that ends meanwhile is then called running, never broken
     off. Raises as `diagnose_source` does."""
     lease = read_lease(services.state, naming.lease(services.catalog_name, declaration.table))
-    nothing = Evidence(
-        table=declaration.table,
-        context=declaration.context,
-        several=len(declaration.contexts) > 1,
-        now=services.now(),
-    )
     try:
         position = find_position(declaration, services)
     except Detached as error:
-        return _gather_detached(declaration, nothing, error, lease, services)
+        return _gather_detached(declaration, _nothing(declaration, services), error, lease, services)
     with ThreadPoolExecutor(3, thread_name_prefix="diagnose") as beside:
         ledger = beside.submit(ledger_of, declaration, position.target, services)
         question = beside.submit(open_question, declaration, position, services)
@@ -68,13 +62,8 @@ def gather(declaration: Declaration, services: Services) -> Evidence:
         asked = question.result()
     bookmark = position.bookmark
     evidence = replace(
-        nothing,
-        version=bookmark.version,
+        evidence_of(declaration, position, lease, attempts, asked, services),
         ledger=ledger.result(),
-        lease=_lease(declaration, lease, position.target, services),
-        attempts=[_attempt(record) for record in attempts],
-        held=position.held.text if position.held else "",
-        question=Answer(asked.reason, asked.next) if asked else None,
         accepted=sorted({one.gate for one in bookmark.accepted if one.declaration == declaration.hash}),
         quarantined=quarantined.result(),
     )
@@ -85,6 +74,36 @@ def gather(declaration: Declaration, services: Services) -> Evidence:
         **(_attempt_facts(attempts, declaration, position.target, services)),
     }
     return replace(evidence, facts=facts)
+
+
+def evidence_of(
+    declaration: Declaration,
+    position: Position,
+    lease: LeaseRecord | None,
+    attempts: Sequence[AttemptRecord],
+    question: Question | None,
+    services: Services,
+) -> Evidence:
+    """What the lease, the open attempts and the bookmark show, as far as loads and operators go: of a ledger that is as
+    far as the bookmark."""
+    return replace(
+        _nothing(declaration, services),
+        version=position.bookmark.version,
+        ledger=position.bookmark.version,
+        lease=_lease(declaration, lease, position.target, services),
+        attempts=[_attempt(record) for record in attempts],
+        held=position.held.text if position.held else "",
+        question=Answer(question.reason, question.next) if question else None,
+    )
+
+
+def _nothing(declaration: Declaration, services: Services) -> Evidence:
+    return Evidence(
+        table=declaration.table,
+        context=declaration.context,
+        several=len(declaration.contexts) > 1,
+        now=services.now(),
+    )
 
 
 def _gather_detached(

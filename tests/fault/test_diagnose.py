@@ -99,6 +99,9 @@ def test_a_process_that_was_killed(killed_again_and_again: Lake, point: str, sta
     state, step = KILLED[point]
     found = diagnosed(lake)
     assert (found["state"], found["exit_code"], found["next"]) == (state, 3, f"lakehouse load {lake.table}")
+    code, (status,), _ = lake.said("status", lake.table, "--json")
+    word = "committed" if state is Condition.AFTER_PUBLISH else "failed"
+    assert (code, status["state"]) == (0, word), "status judges as diagnose does"
     evidence = found["evidence"]
     assert f"process {process.pid} " in found["why"] and f"at step {step}" in found["why"]
     assert f"{process.pid} of host" in evidence["process"] and evidence["process"].endswith("is gone")
