@@ -142,6 +142,21 @@ def test_a_load_that_is_interrupted(
     assert_undisturbed(lake)
 
 
+def test_a_record_that_nobody_can_read_is_an_error_of_its_table(lake: Lake) -> None:
+    loaded_once(lake)
+    services = lake.services()
+    uuid = str(lake.stack.catalog().load_table(lake.table).metadata.table_uuid)
+    key = naming.incarnation_root(services.catalog_name, lake.table, uuid) + naming.attempt_record("broken")
+    services.state.put(key, b"garbage")
+    for command in ("status", "diagnose"):
+        code, (line,), _ = lake.said(command, "--json")
+        assert (code, line["state"]) == (1, "error") and services.state.uri(key) in line["next"]
+    code, error, _ = lake.said("maintain", lake.table, "orphans", "--json")
+    assert code == 1 and services.state.uri(key) in error["error"]
+    services.state.delete(key)
+    assert diagnosed(lake)["state"] == Condition.NOTHING
+
+
 def test_nothing_is_in_flight(lake: Lake) -> None:
     found = diagnosed(lake)
     assert (found["state"], found["why"]) == (Condition.NOTHING, "nothing was ever loaded")
