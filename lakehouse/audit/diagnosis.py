@@ -71,13 +71,15 @@ _STEPS = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A load that ended with an error and said so. `command` asks for it again, `next` is the error's own advice."""
+    """A load that ended with an error and said so. `command` asks for it again, `next` is the error's own advice; `at`
+    is when it ended or, where only the lease tells of it, began: a later load may have left no trace."""
 
     step: str
     error: str
     exit_code: int
     command: str = ""
     next: str = ""
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +328,8 @@ def _failed(evidence: Evidence, failure: Failure, *, who: str = "") -> Diagnosis
     again = failure.command or evidence.load
     advice = failure.next if failure.exit_code != RETRY else ""
     is_command = advice.startswith("lakehouse ")
-    why = f"{who}step {failure.step or '-'}: {failure.error}"
+    at = f" ({_time(failure.at)})" if failure.at else ""
+    why = f"{who}step {failure.step or '-'}{at}: {failure.error}"
     if advice and not is_command:
         why += f"; {advice}"
     found = _found(evidence, state, why, advice if is_command else again)

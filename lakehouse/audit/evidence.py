@@ -154,7 +154,9 @@ def _lease(declaration: Declaration, record: LeaseRecord | None, target: Target,
         gone=gone,
         interrupted=record.interrupted,
         published=(failed is not None or not record.finished) and _is_published(record, target, services),
-        failure=Failure(failed.step, failed.error, failed.exit_code, holder.command, failed.next) if failed else None,
+        failure=Failure(failed.step, failed.error, failed.exit_code, holder.command, failed.next, at=record.acquired_at)
+        if failed
+        else None,
     )
 
 
@@ -174,7 +176,7 @@ def _attempt(record: AttemptRecord) -> Attempt:
         run_id=record.run_id,
         state=record.state.value,
         ended_at=record.ended_at,
-        failure=Failure(record.step, record.error, record.exit_code, record.command, record.next),
+        failure=Failure(record.step, record.error, record.exit_code, record.command, record.next, at=record.ended_at),
         refused=tuple(gate.name for gate in record.gates if gate.stops),
     )
 

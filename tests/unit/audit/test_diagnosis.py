@@ -164,6 +164,8 @@ def test_an_error_that_another_try_does_not_change_is_for_an_operator() -> None:
     found = diagnose_evidence(replace(WELL, attempts=[attempt(failure=prose)]))
     assert (found.state, found.exit_code, found.next) == (Condition.DURING_STAGING, 1, LOAD)
     assert found.why.endswith("; raise LAKEHOUSE_MEMORY")
+    dated = diagnose_evidence(replace(WELL, attempts=[attempt(failure=replace(prose, at=NOW))]))
+    assert "step read (2026-09-01 12:00:00+00:00): " in dated.why, "a later load may have left no trace"
     gone = Failure("plan", "objects are not listed any more", 1, LOAD, "land them again")
     found = diagnose_evidence(replace(WELL, lease=lease(finished=True, failure=gone)))
     assert (found.state, found.exit_code) == (Condition.BLOCKED, 1)
