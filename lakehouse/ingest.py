@@ -35,8 +35,8 @@ from lakehouse.errors import (
 from lakehouse.faults import fault_point
 from lakehouse.interruption import Interrupted, interrupted, interruption
 from lakehouse.landing import discover
-from lakehouse.lease import Lease, acquire
-from lakehouse.lease_record import LeaseHolder, LoadFailure, step_line
+from lakehouse.lease import Lease, table_lease
+from lakehouse.lease_record import LeaseHolder, LoadFailure
 from lakehouse.ledger import standing_of, sync
 from lakehouse.load_command import load_command
 from lakehouse.model import Decision, LandingObject, Mode, Plan, Receipt, State, VersionRange, Window
@@ -44,12 +44,12 @@ from lakehouse.placement import Places
 from lakehouse.plan import make_plan
 from lakehouse.position import Position, find_position, take_position
 from lakehouse.process import this_process
-from lakehouse.receipt import ReceiptBuilder, batch_line, failed_receipt
+from lakehouse.receipt import ReceiptBuilder, batch_line, failed_receipt, plan_line
 from lakehouse.receipt_total import total
 from lakehouse.refuse import refuse
 from lakehouse.services import Progress, Services
 from lakehouse.storage import Storage, open_storage, split_uri
-from lakehouse.target import Target, foreign_since_bookmark
+from lakehouse.target import Target, foreign_since_bookmark, summary
 from lakehouse.transform import check_sql
 
 if TYPE_CHECKING:
@@ -193,6 +193,7 @@ class _Load:
                     question=question,
                 )
             self._builder.planned(plan)
+            self._services.log("plan", plan_line(plan, self._request.run_id))
             refuse(plan, accept_missing=self._request.accept_missing)
             if not plan.batches:
                 break
@@ -232,12 +233,18 @@ class _Load:
             accept(self._declaration, position, question, self._services)
             return None
 
-    def _tell(self, progress: Progress) -> None:
+    def _tell(self, progress: Progress, *, batch_id: str | None = None) -> None:
         """Progress goes to whoever watches; a new step also into the lease, where `status` and a crash leave it."""
         self._forward(progress)
         if progress.step != self._step:
+            before = None if self._step else ""  # what stands there at first is of another source
             self._step = progress.step
-            self._lease.update(step=progress.step, context=self._declaration.context)
+            self._lease.update(
+                step=progress.step,
+                context=self._declaration.context,
+                batch_id=before if batch_id is None else batch_id,
+                attempt_id=before,
+            )
 
     def _discover(self) -> tuple[Sequence[LandingObject], datetime]:
         with self._watch.step("plan"):
@@ -304,7 +311,8 @@ class _Load:
         The load has succeeded before: a ledger that cannot be written is behind, and no failure of the load.
         """
         with self._watch.step("ledger"):
-            self._services.progress(Progress("ledger", 0, 0, 0))
+            last = summary(target.tag).get(naming.BATCH_ID) if target.tag else None
+            self._tell(Progress("ledger", 0, 0, 0), batch_id=self._lease.record.holder.batch_id or last)
             self._builder.stands_at(
                 snapshot_id=target.tag.snapshot_id if target.tag else None,
                 table_rows=target.rows,
@@ -386,15 +394,6 @@ def _landing(declaration: Declaration, services: Services) -> Storage:
 
 
 def _lease(declaration: Declaration, request: LoadRequest, services: Services) -> AbstractContextManager[Lease]:
-    return acquire(
-        services.state,
-        naming.lease(services.catalog_name, declaration.table),
-        table=declaration.table,
-        holder=LeaseHolder(
-            run_id=request.run_id, process=this_process(), step="plan", command=load_command(declaration, request)
-        ),
-        clock=services.now,
-        wait=services.pause,
-        limit=services.lease_wait,
-        told=lambda holder: services.log("step", step_line(declaration.table, holder)),
-    )
+    command = load_command(declaration, request)
+    holder = LeaseHolder(run_id=request.run_id, process=this_process(), step="plan", command=command)
+    return table_lease(declaration.table, holder, services)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from lakehouse import naming
 from lakehouse.errors import LakehouseError, LeaseHeld
-from lakehouse.lease_record import LeaseHolder, LeaseRecord, LoadFailure, decode_record, encode_record
+from lakehouse.lease_record import LeaseHolder, LeaseRecord, LoadFailure, decode_record, encode_record, step_line
 from lakehouse.process import Process, is_gone, this_process
+from lakehouse.services import Services
 from lakehouse.storage import Storage
 
 TTL = timedelta(seconds=45)
@@ -145,6 +147,20 @@ def acquire(
         done.set()
         thread.join()
         leave()
+
+
+def table_lease(table: str, holder: LeaseHolder, services: Services) -> AbstractContextManager[Lease]:
+    """The lease of a table, as everything takes it that may publish; each new step goes to the log."""
+    return acquire(
+        services.state,
+        naming.lease(services.catalog_name, table),
+        table=table,
+        holder=holder,
+        clock=services.now,
+        wait=services.pause,
+        limit=services.lease_wait,
+        told=lambda now: services.log("step", step_line(table, now)),
+    )
 
 
 def read_lease(storage: Storage, key: str) -> LeaseRecord | None:
