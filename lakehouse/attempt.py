@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import duckdb
+from pydantic import AwareDatetime, BaseModel, TypeAdapter, ValidationError
 
 from lakehouse import naming
+from lakehouse.errors import DataError
 from lakehouse.masking import hidden_columns
 from lakehouse.model import GateResult, Reference, State
 from lakehouse.naming import quote_name, quote_text
@@ -50,6 +52,9 @@ class AttemptRecord:
     next: str = ""
 
 
+_RECORDS = TypeAdapter(AttemptRecord)
+
+
 def write_record(storage: Storage, root: str, record: AttemptRecord) -> None:
     """Leave the record below `root` (`naming.incarnation_root`)."""
     body = {"format": FORMAT, **asdict(record), "ended_at": record.ended_at.isoformat()}
@@ -57,23 +62,32 @@ def write_record(storage: Storage, root: str, record: AttemptRecord) -> None:
 
 
 def read_records(storage: Storage, root: str) -> Iterator[AttemptRecord]:
-    """Every record below `root`, newest first."""
+    """Every record below `root`, newest first. Raises DataError for one that is no record of a format that is known."""
     keys = [storage.key(item.uri) for item in storage.list(root + naming.attempts_folder())]
-    bodies = [json.loads(data) for data in storage.read_many(keys) if data is not None]
-    records = [_parse(body) for body in bodies if body.get("format") == FORMAT]
+    found = zip(keys, storage.read_many(keys), strict=True)
+    records = [_parse(data, uri=storage.uri(key)) for key, data in found if data is not None]
     yield from sorted(records, key=lambda r: r.ended_at, reverse=True)
 
 
-def _parse(body: dict[str, object]) -> AttemptRecord:
-    fields = dict(body)
-    fields.pop("format")
-    fields["state"] = State(str(body["state"]))
-    fields["ended_at"] = datetime.fromisoformat(str(body["ended_at"]))
-    fields["objects"] = tuple(tuple(o) for o in body["objects"])  # type: ignore[attr-defined]
-    fields["gates"] = tuple(GateResult(**g) for g in body["gates"])  # type: ignore[attr-defined]
-    rejects = body["rejects"]
-    fields["rejects"] = Reference(**rejects) if isinstance(rejects, dict) else None
-    return AttemptRecord(**fields)  # type: ignore[arg-type]
+class _Stored(BaseModel):
+    """A record as it lies there; what an earlier release did not write yet has the default of its field."""
+
+    format: Literal[1]
+    ended_at: AwareDatetime
+
+
+def _parse(data: bytes, *, uri: str) -> AttemptRecord:
+    try:
+        _Stored.model_validate_json(data)
+        return _RECORDS.validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "document"
+        raise DataError(
+            f"the record of an attempt cannot be read: uri={uri} {place}: {first['msg']}",
+            next=f"restore {uri} from the bucket's versions, or delete it: no load needs it, only what is told of the "
+            "attempt is lost",
+        ) from error
 
 
 def rejects_parquet(con: duckdb.DuckDBPyConnection, folder: Path) -> bytes | None:

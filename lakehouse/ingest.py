@@ -33,9 +33,10 @@ from lakehouse.errors import (
     Unaccepted,
 )
 from lakehouse.faults import fault_point
+from lakehouse.interruption import Interrupted, interrupted, interruption
 from lakehouse.landing import discover
-from lakehouse.lease import Lease, acquire
-from lakehouse.lease_record import LeaseHolder, LoadFailure, step_line
+from lakehouse.lease import Lease, table_lease
+from lakehouse.lease_record import LeaseHolder, LoadFailure
 from lakehouse.ledger import standing_of, sync
 from lakehouse.load_command import load_command
 from lakehouse.model import Decision, LandingObject, Mode, Plan, Receipt, State, VersionRange, Window
@@ -43,12 +44,12 @@ from lakehouse.placement import Places
 from lakehouse.plan import make_plan
 from lakehouse.position import Position, find_position, take_position
 from lakehouse.process import this_process
-from lakehouse.receipt import ReceiptBuilder, batch_line, failed_receipt
+from lakehouse.receipt import ReceiptBuilder, batch_line, failed_receipt, plan_line
 from lakehouse.receipt_total import total
 from lakehouse.refuse import refuse
 from lakehouse.services import Progress, Services
 from lakehouse.storage import Storage, open_storage, split_uri
-from lakehouse.target import Target, foreign_since_bookmark
+from lakehouse.target import Target, foreign_since_bookmark, summary
 from lakehouse.transform import check_sql
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class LoadRequest:
 
 def ingest(declaration: Declaration, request: LoadRequest, services: Services) -> Receipt:
     """Load everything that is planned, one source after another under the table's lease; a source that fails holds none
-    of the others back. Raises nothing but bugs: errors of the tree are told by the receipt."""
+    of the others back. Errors of the tree are told by the receipt; raises bugs only, and Interrupted on Ctrl-C."""
     watch = Stopwatch(services.clock)
     parts: list[Receipt] = []
     try:
@@ -94,6 +95,8 @@ def ingest(declaration: Declaration, request: LoadRequest, services: Services) -
     except LakehouseError as error:
         left = declaration.by_source[len(parts) :]
         parts += [failed_receipt(one, request.run_id, error, watch.seconds()) for one in left]
+    except KeyboardInterrupt as stop:
+        raise interrupted(declaration, request.run_id, stop, ended=parts, seconds=watch.seconds()) from stop
     return total(declaration, parts)
 
 
@@ -109,6 +112,9 @@ def _ingest(
         builder.raised(error)
         step = watch.current
         told = not isinstance(error, (Detached, Held, Unaccepted))  # whoever looks at the table sees those
+    except KeyboardInterrupt as stop:
+        builder.raised(interruption(declaration.table, lease.record.holder.step))
+        raise Interrupted(builder.build(watch.seconds())) from stop
     receipt = builder.build(watch.seconds())
     unfinished = receipt.state is not State.COMMITTED or receipt.exit_code == RetryLater.exit_code
     if told and receipt.exit_code and unfinished:
@@ -187,6 +193,7 @@ class _Load:
                     question=question,
                 )
             self._builder.planned(plan)
+            self._services.log("plan", plan_line(plan, self._request.run_id))
             refuse(plan, accept_missing=self._request.accept_missing)
             if not plan.batches:
                 break
@@ -226,12 +233,18 @@ class _Load:
             accept(self._declaration, position, question, self._services)
             return None
 
-    def _tell(self, progress: Progress) -> None:
+    def _tell(self, progress: Progress, *, batch_id: str | None = None) -> None:
         """Progress goes to whoever watches; a new step also into the lease, where `status` and a crash leave it."""
         self._forward(progress)
         if progress.step != self._step:
+            before = None if self._step else ""  # what stands there at first is of another source
             self._step = progress.step
-            self._lease.update(step=progress.step, context=self._declaration.context)
+            self._lease.update(
+                step=progress.step,
+                context=self._declaration.context,
+                batch_id=before if batch_id is None else batch_id,
+                attempt_id=before,
+            )
 
     def _discover(self) -> tuple[Sequence[LandingObject], datetime]:
         with self._watch.step("plan"):
@@ -298,7 +311,8 @@ class _Load:
         The load has succeeded before: a ledger that cannot be written is behind, and no failure of the load.
         """
         with self._watch.step("ledger"):
-            self._services.progress(Progress("ledger", 0, 0, 0))
+            last = summary(target.tag).get(naming.BATCH_ID) if target.tag else None
+            self._tell(Progress("ledger", 0, 0, 0), batch_id=self._lease.record.holder.batch_id or last)
             self._builder.stands_at(
                 snapshot_id=target.tag.snapshot_id if target.tag else None,
                 table_rows=target.rows,
@@ -380,15 +394,6 @@ def _landing(declaration: Declaration, services: Services) -> Storage:
 
 
 def _lease(declaration: Declaration, request: LoadRequest, services: Services) -> AbstractContextManager[Lease]:
-    return acquire(
-        services.state,
-        naming.lease(services.catalog_name, declaration.table),
-        table=declaration.table,
-        holder=LeaseHolder(
-            run_id=request.run_id, process=this_process(), step="plan", command=load_command(declaration, request)
-        ),
-        clock=services.now,
-        wait=services.pause,
-        limit=services.lease_wait,
-        told=lambda holder: services.log("step", step_line(declaration.table, holder)),
-    )
+    command = load_command(declaration, request)
+    holder = LeaseHolder(run_id=request.run_id, process=this_process(), step="plan", command=command)
+    return table_lease(declaration.table, holder, services)

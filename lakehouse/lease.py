@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from lakehouse import naming
 from lakehouse.errors import LakehouseError, LeaseHeld
-from lakehouse.lease_record import LeaseHolder, LeaseRecord, LoadFailure, decode_record, encode_record
+from lakehouse.lease_record import LeaseHolder, LeaseRecord, LoadFailure, decode_record, encode_record, step_line
 from lakehouse.process import Process, is_gone, this_process
+from lakehouse.services import Services
 from lakehouse.storage import Storage
 
 TTL = timedelta(seconds=45)
@@ -89,6 +91,11 @@ class Lease:
         with self._lock:
             self._write(replace(self._record, free=True))
 
+    def interrupt(self) -> None:
+        """As `release`, of a holder that is stopped from outside: whoever looks takes it for one that was killed."""
+        with self._lock:
+            self._write(replace(self._record, free=True, interrupted=True))
+
     def _write(self, record: LeaseRecord) -> None:
         self._record = record = _renewed(record, self._clock())
         if self.lost:
@@ -122,18 +129,38 @@ def acquire(
 
     `wait` sleeps for the given seconds; `clock` gives the time in UTC. Waits for another holder for `limit` seconds at
     most, then raises LeaseHeld. An expired lease is taken over, and that of a dead process of this host at once.
+    Ctrl-C, and whatever else ends the block that is no Exception (Dagster's termination), leaves it interrupted.
     """
     lease = _wait_for(storage, key, table=table, holder=holder, clock=clock, wait=wait, limit=limit, told=told)
     told(holder)
     done = threading.Event()
     thread = threading.Thread(target=_keep, args=(lease, done, renew_every), name=f"lease {table}", daemon=True)
     thread.start()
+    leave = lease.interrupt
     try:
         yield lease
+        leave = lease.release
+    except Exception:
+        leave = lease.release
+        raise
     finally:
         done.set()
         thread.join()
-        lease.release()
+        leave()
+
+
+def table_lease(table: str, holder: LeaseHolder, services: Services) -> AbstractContextManager[Lease]:
+    """The lease of a table, as everything takes it that may publish; each new step goes to the log."""
+    return acquire(
+        services.state,
+        naming.lease(services.catalog_name, table),
+        table=table,
+        holder=holder,
+        clock=services.now,
+        wait=services.pause,
+        limit=services.lease_wait,
+        told=lambda now: services.log("step", step_line(table, now)),
+    )
 
 
 def read_lease(storage: Storage, key: str) -> LeaseRecord | None:

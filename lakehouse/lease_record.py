@@ -40,13 +40,20 @@ class LeaseHolder:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """One version of a lease; times in UTC. A `free` one names its last holder."""
+    """One version of a lease; times in UTC. A `free` one names its last holder, an `interrupted` one is free too, but
+    its holder was stopped from outside and never said how its work ended."""
 
     holder: LeaseHolder
     acquired_at: datetime
     expires_at: datetime
     serial: int = 0
     free: bool = False
+    interrupted: bool = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether the holder came to an end of its own."""
+        return self.free and not self.interrupted
 
 
 def step_line(table: str, holder: LeaseHolder) -> dict[str, object]:
@@ -67,6 +74,7 @@ def encode_record(record: LeaseRecord) -> bytes:
     document = {
         "version": _VERSION,
         "state": "free" if record.free else "held",
+        "interrupted": record.interrupted,
         "run_id": holder.run_id,
         "batch_id": holder.batch_id,
         "attempt_id": holder.attempt_id,
@@ -107,6 +115,7 @@ def decode_record(data: bytes) -> LeaseRecord | None:
             expires_at=datetime.fromisoformat(document["expires_at"]),
             serial=int(document["serial"]),
             free=document["state"] == "free",
+            interrupted=document.get("interrupted") is True,
         )
     except (ValueError, KeyError, TypeError):
         return None

@@ -163,6 +163,19 @@ class ReceiptBuilder:
         return state, 0, "", ""
 
 
+def plan_line(plan: Plan, run_id: str) -> dict[str, object]:
+    """What a log says of a plan: the batch that comes next, and what is decided about how many objects."""
+    return {
+        "table": plan.table,
+        "source": plan.context,
+        "run_id": run_id,
+        "batch_id": plan.batch_id if plan.batches else "",
+        "step": "planned",
+        "bookmark_version": plan.bookmark_version,
+        **{f"objects_{decision.value}": plan.count(decision) for decision in Decision},
+    }
+
+
 def batch_line(result: BatchResult) -> dict[str, object]:
     """What a log says of a batch that ended: the audit record."""
     task = result.task

@@ -29,7 +29,10 @@ def spilling(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ConfigurationError(f"cannot write to the spill folder: {error.strerror}: path={folder}") from error
+        raise ConfigurationError(
+            f"cannot write to the spill folder: {error.strerror}: path={folder}",
+            next="free space there, or export LAKEHOUSE_SPILL=<a local folder with room>",
+        ) from error
 
 
 @contextmanager

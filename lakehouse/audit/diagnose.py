@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse import naming
 from lakehouse.attempt import AttemptRecord
+from lakehouse.audit.attempts import attempt_records
 from lakehouse.audit.diagnosis import Condition, Diagnosis, Evidence, diagnose_evidence
 from lakehouse.audit.evidence import (
     MOST_MANIFESTS,
@@ -23,7 +24,6 @@ from lakehouse.audit.evidence import (
     state_folders,
     time_text,
 )
-from lakehouse.audit.status import attempt_records
 from lakehouse.bookmark import LOAD
 from lakehouse.lease import read_lease
 from lakehouse.ledger import standing_of
@@ -50,7 +50,7 @@ def diagnose_batch(declaration: Declaration, batch_id: str, services: Services) 
     if batch.published is not None:
         return _committed(declaration, target, batch.published, services)
     lease = read_lease(services.state, naming.lease(services.catalog_name, declaration.table))
-    under_way = lease is not None and lease.holder.batch_id == batch_id and not lease.free
+    under_way = lease is not None and lease.holder.batch_id == batch_id and not lease.finished
     if batch.base_version is None and not under_way:
         return None
     if under_way or batch.base_version == target.bookmark_version:

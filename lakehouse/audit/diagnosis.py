@@ -71,18 +71,21 @@ _STEPS = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A load that ended with an error and said so. `command` asks for it again, `next` is the error's own advice."""
+    """A load that ended with an error and said so. `command` asks for it again, `next` is the error's own advice; `at`
+    is when it ended or, where only the lease tells of it, began: a later load may have left no trace."""
 
     step: str
     error: str
     exit_code: int
     command: str = ""
     next: str = ""
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The table's lease as it concerns one source. `gone`: its process is certainly dead; `published`: the attempt that
+    """The table's lease as it concerns one source. `gone`: its process is certainly dead, or was `interrupted` in its
+    work; `published`: the attempt that
     it names, or its run, is behind the tag; of a finished load this is looked up where it could not tell. `finished`:
     its load said how it ended."""
 
@@ -99,6 +102,7 @@ class Lease:
     gone: bool
     published: bool = False
     failure: Failure | None = None
+    interrupted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +184,37 @@ def diagnose_evidence(evidence: Evidence) -> Diagnosis:
     """Decide which state holds."""
     for rule in (_detached, _running, _broken_off, _held, _asked, _ended, _quarantined, _accepted, _ledger):
         if (found := rule(evidence)) is not None:
-            return found
+            return _still_open(evidence, found)
     return _found(evidence, Condition.NOTHING, _well(evidence), "")
+
+
+def _still_open(evidence: Evidence, later: Diagnosis) -> Diagnosis:
+    """A later load that failed, or died, answers no earlier attempt: a commit that was sent can still land, and a gate
+    still blocks the same batch. What came later is told behind it; where somebody must act on that, it comes first."""
+    attempts = _standing(evidence)
+    if later.state in (Condition.DETACHED, Condition.RUNNING, Condition.UNKNOWN) or not attempts:
+        return later
+    sent = next((one for one in attempts if one.state == "unknown"), None)
+    if sent is not None:
+        earlier = _attempted(evidence, sent)
+        return replace(
+            earlier, why=f"{earlier.why}; since then: {later.why}", next=later.next or earlier.next, look=later.look
+        )
+    again = later.state in (Condition.BEFORE_STAGING, Condition.DURING_STAGING, Condition.BEFORE_PUBLISH)
+    refused = next((one for one in attempts if one.state == "blocked" and one.batch_id == attempts[0].batch_id), None)
+    tried = evidence.lease.batch_id if evidence.lease and not evidence.lease.finished else ""
+    if refused is None or not again or later.exit_code != RETRY or tried not in ("", refused.batch_id):
+        return later
+    earlier = _attempted(evidence, refused)
+    return replace(earlier, why=f"{earlier.why}; since then: {later.why}")
+
+
+def _standing(evidence: Evidence) -> Sequence[Attempt]:
+    """The open attempts, newest first; none if a later load came to its end: it would have tried the batch again."""
+    lease, attempts = evidence.lease, evidence.attempts
+    if attempts and lease is not None and attempts[0].ended_at < lease.since and _came_to_its_end(lease):
+        return ()
+    return attempts
 
 
 def worst_first(found: Sequence[Diagnosis]) -> list[Diagnosis]:
@@ -213,6 +246,8 @@ def _broken_off(evidence: Evidence) -> Diagnosis | None:
     if lease is None or lease.finished:
         return None
     how = "was killed or has died" if lease.gone else "has stopped renewing its lease"
+    if lease.interrupted:
+        how = "was interrupted"
     who = f"process {lease.pid} of host {lease.host} {how} at step {lease.step or '-'}"
     again = lease.command or evidence.load
     if lease.published:
@@ -253,9 +288,7 @@ def _ended(evidence: Evidence) -> Diagnosis | None:
     said = lease.failure if lease is not None and lease.finished else None
     if said is not None and lease is not None and lease.published and said.step != READ:
         return _failed_behind(evidence, said)
-    newest = next(iter(evidence.attempts), None)
-    if newest is not None and lease is not None and newest.ended_at < lease.since and _came_to_its_end(lease):
-        newest = None  # a later load would have tried the batch again
+    newest = next(iter(_standing(evidence)), None)
     if newest is not None and (said is None or lease is None or newest.ended_at >= lease.since):
         return _attempted(evidence, newest)
     return _failed(evidence, said) if said is not None else None
@@ -273,7 +306,7 @@ def _attempted(evidence: Evidence, attempt: Attempt) -> Diagnosis:
     who = f"batch {attempt.batch_id}"
     table = shlex.quote(evidence.table)
     if attempt.state == "unknown":
-        why = f"the commit of {who} was sent and nobody could say whether it landed: {attempt.failure.error}"
+        why = f"{who}: {attempt.failure.error}"
         return _found(evidence, Condition.UNKNOWN, why, attempt.failure.command or evidence.load)
     if attempt.state == "blocked":
         look = (
@@ -295,7 +328,8 @@ def _failed(evidence: Evidence, failure: Failure, *, who: str = "") -> Diagnosis
     again = failure.command or evidence.load
     advice = failure.next if failure.exit_code != RETRY else ""
     is_command = advice.startswith("lakehouse ")
-    why = f"{who}step {failure.step or '-'}: {failure.error}"
+    at = f" ({_time(failure.at)})" if failure.at else ""
+    why = f"{who}step {failure.step or '-'}{at}: {failure.error}"
     if advice and not is_command:
         why += f"; {advice}"
     found = _found(evidence, state, why, advice if is_command else again)

@@ -16,17 +16,17 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from lakehouse import naming
-from lakehouse.acceptance import open_question
+from lakehouse.acceptance import Question, open_question
 from lakehouse.attempt import AttemptRecord
+from lakehouse.audit.attempts import open_attempts
 from lakehouse.audit.diagnosis import Answer, Attempt, Evidence, Failure, Lease
-from lakehouse.audit.status import open_attempts
 from lakehouse.bookmark import ruling_of
 from lakehouse.errors import Detached, LakehouseError
 from lakehouse.lease import read_lease
 from lakehouse.lease_record import LeaseRecord
 from lakehouse.ledger import ledger_head
 from lakehouse.model import NEW_TABLE, Bookmark, Decision, Manifest, Seen, SeenObject
-from lakehouse.position import detached_target, find_position
+from lakehouse.position import Position, detached_target, find_position
 from lakehouse.process import Process, is_gone, this_process
 from lakehouse.services import Services
 from lakehouse.state import walk
@@ -49,16 +49,10 @@ def gather(declaration: Declaration, services: Services) -> Evidence:
     """What there is to see. The lease comes first: a load that ends meanwhile is then called running, never broken
     off. Raises as `diagnose_source` does."""
     lease = read_lease(services.state, naming.lease(services.catalog_name, declaration.table))
-    nothing = Evidence(
-        table=declaration.table,
-        context=declaration.context,
-        several=len(declaration.contexts) > 1,
-        now=services.now(),
-    )
     try:
         position = find_position(declaration, services)
     except Detached as error:
-        return _gather_detached(declaration, nothing, error, lease, services)
+        return _gather_detached(declaration, _nothing(declaration, services), error, lease, services)
     with ThreadPoolExecutor(3, thread_name_prefix="diagnose") as beside:
         ledger = beside.submit(ledger_of, declaration, position.target, services)
         question = beside.submit(open_question, declaration, position, services)
@@ -68,13 +62,8 @@ def gather(declaration: Declaration, services: Services) -> Evidence:
         asked = question.result()
     bookmark = position.bookmark
     evidence = replace(
-        nothing,
-        version=bookmark.version,
+        evidence_of(declaration, position, lease, attempts, asked, services),
         ledger=ledger.result(),
-        lease=_lease(declaration, lease, position.target, services),
-        attempts=[_attempt(record) for record in attempts],
-        held=position.held.text if position.held else "",
-        question=Answer(asked.reason, asked.next) if asked else None,
         accepted=sorted({one.gate for one in bookmark.accepted if one.declaration == declaration.hash}),
         quarantined=quarantined.result(),
     )
@@ -85,6 +74,36 @@ def gather(declaration: Declaration, services: Services) -> Evidence:
         **(_attempt_facts(attempts, declaration, position.target, services)),
     }
     return replace(evidence, facts=facts)
+
+
+def evidence_of(
+    declaration: Declaration,
+    position: Position,
+    lease: LeaseRecord | None,
+    attempts: Sequence[AttemptRecord],
+    question: Question | None,
+    services: Services,
+) -> Evidence:
+    """What the lease, the open attempts and the bookmark show, as far as loads and operators go: of a ledger that is as
+    far as the bookmark."""
+    return replace(
+        _nothing(declaration, services),
+        version=position.bookmark.version,
+        ledger=position.bookmark.version,
+        lease=_lease(declaration, lease, position.target, services),
+        attempts=[_attempt(record) for record in attempts],
+        held=position.held.text if position.held else "",
+        question=Answer(question.reason, question.next) if question else None,
+    )
+
+
+def _nothing(declaration: Declaration, services: Services) -> Evidence:
+    return Evidence(
+        table=declaration.table,
+        context=declaration.context,
+        several=len(declaration.contexts) > 1,
+        now=services.now(),
+    )
 
 
 def _gather_detached(
@@ -116,8 +135,8 @@ def _lease(declaration: Declaration, record: LeaseRecord | None, target: Target,
     if record is None:
         return None
     holder = record.holder
-    gone = is_gone(holder.process, this_process())
-    broken_off = not record.free and (gone or services.now() >= record.expires_at)
+    gone = record.interrupted or is_gone(holder.process, this_process())
+    broken_off = not record.finished and (gone or services.now() >= record.expires_at)
     if broken_off and holder.context not in ("", declaration.context):
         return None
     failed = next((f for f in holder.failures if f.context == declaration.context), None)
@@ -131,10 +150,13 @@ def _lease(declaration: Declaration, record: LeaseRecord | None, target: Target,
         command=holder.command,
         since=record.acquired_at,
         expires_at=record.expires_at,
-        finished=record.free,
+        finished=record.finished,
         gone=gone,
-        published=(failed is not None or not record.free) and _is_published(record, target, services),
-        failure=Failure(failed.step, failed.error, failed.exit_code, holder.command, failed.next) if failed else None,
+        interrupted=record.interrupted,
+        published=(failed is not None or not record.finished) and _is_published(record, target, services),
+        failure=Failure(failed.step, failed.error, failed.exit_code, holder.command, failed.next, at=record.acquired_at)
+        if failed
+        else None,
     )
 
 
@@ -154,7 +176,7 @@ def _attempt(record: AttemptRecord) -> Attempt:
         run_id=record.run_id,
         state=record.state.value,
         ended_at=record.ended_at,
-        failure=Failure(record.step, record.error, record.exit_code, record.command, record.next),
+        failure=Failure(record.step, record.error, record.exit_code, record.command, record.next, at=record.ended_at),
         refused=tuple(gate.name for gate in record.gates if gate.stops),
     )
 
@@ -209,11 +231,12 @@ def _lease_facts(
         return {"lease": "none was ever taken"}
     holder = record.holder
     text = f"taken at {time_text(record.acquired_at)} by process {holder.process.pid} of host {holder.process.host}"
-    if record.free:
+    if record.finished:
         text = f"free; last {text}, released at step {holder.step or '-'}"
         return {"lease": text, "run": run_text(holder.run_id)}
+    until = "interrupted" if record.interrupted else f"expires at {time_text(record.expires_at)}"
     facts = {
-        "lease": f"{text}, expires at {time_text(record.expires_at)}, step {holder.step or '-'}"
+        "lease": f"{text}, {until}, step {holder.step or '-'}"
         + (f", source {holder.context}" if holder.context else ""),
         "process": _presence(holder.process),
         "run": run_text(holder.run_id),

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lakehouse import naming
-from lakehouse.audit.status import open_attempts
+from lakehouse.audit.attempts import open_attempts
 from lakehouse.bookmark import LOAD
 from lakehouse.errors import LakehouseError, UsageError
 from lakehouse.model import Decision, Manifest, ObjectOutcome, Window

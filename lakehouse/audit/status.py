@@ -10,7 +10,7 @@ import io
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
@@ -18,21 +18,29 @@ import pyarrow.parquet as pq
 
 from lakehouse import naming
 from lakehouse.acceptance import open_question
-from lakehouse.attempt import AttemptRecord, read_records
+from lakehouse.attempt import AttemptRecord
+from lakehouse.audit.attempts import attempt_records, decided_version, open_attempts
+from lakehouse.audit.diagnosis import Condition, diagnose_evidence
+from lakehouse.audit.evidence import evidence_of
 from lakehouse.audit.measures import MOST_MANIFESTS, Measures, measure_loads
-from lakehouse.bookmark import UPKEEP
 from lakehouse.errors import Detached, LakehouseError
 from lakehouse.gate import after_refusal
 from lakehouse.lease import read_lease
 from lakehouse.ledger import ledger_head
-from lakehouse.model import NEW_TABLE, Bookmark, Manifest, Reference, State
+from lakehouse.model import Bookmark, Manifest, Reference, State
 from lakehouse.position import Position, find_position
 from lakehouse.services import Services
 from lakehouse.state import read_blob, walk
-from lakehouse.target import Target
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
+
+_WORDS = {
+    Condition.HELD: State.HELD.value,
+    Condition.BLOCKED: State.BLOCKED.value,
+    Condition.UNKNOWN: State.UNKNOWN.value,
+}
+"""The words of a receipt for those states; every other one is a load that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,54 +149,27 @@ def _ledger(declaration: Declaration, position: Position, services: Services) ->
 
 
 def _state(declaration: Declaration, position: Position, services: Services) -> tuple[str, str, str]:
+    """As `diagnose` judges it; how far the ledger is, and objects that are quarantined, are told elsewhere."""
     lease = read_lease(services.state, naming.lease(services.catalog_name, declaration.table))
-    if lease is not None and not lease.free and services.now() < lease.expires_at:
+    attempts = [*open_attempts(declaration, position, services)]
+    question = open_question(declaration, position, services)
+    found = diagnose_evidence(evidence_of(declaration, position, lease, attempts, question, services))
+    if found.state is Condition.NOTHING:
+        return ("committed" if position.bookmark.version else "new"), "", ""
+    if found.state is Condition.RUNNING and lease is not None:
         holder = lease.holder
         detail = f"running: host={holder.process.host} pid={holder.process.pid} step={holder.step} run={holder.run_id}"
         return "running", detail, ""
-    if (hold := position.held) is not None:
-        return "held", hold.text, f"lakehouse release {declaration.table} --reason TEXT"
-    if (question := open_question(declaration, position, services)) is not None:
-        return "blocked", question.reason, question.next
-    open_attempt = next(open_attempts(declaration, position, services), None)
-    if open_attempt is not None:
-        detail = f"attempt {open_attempt.attempt_id} at step {open_attempt.step}: {open_attempt.error}"
-        command = (
-            after_refusal(declaration, open_attempt.batch_id, open_attempt.gates)
-            if open_attempt.state is State.BLOCKED
-            else f"lakehouse load {declaration.table}"
-        )
-        return open_attempt.state.value, detail, command
-    return ("committed" if position.bookmark.version else "new"), "", ""
-
-
-def open_attempts(declaration: Declaration, position: Position, services: Services) -> Iterator[AttemptRecord]:
-    """Attempts on the bookmark as it stands that ended unpublished, newest first: the next batch makes them history."""
-    since = _decided_version(position, services)
-    for record in attempt_records(declaration, position.target, services):
-        if record.bookmark_version >= since:
-            yield record
-
-
-def _decided_version(position: Position, services: Services) -> int:
-    """The newest version that a batch or an operator made: upkeep answers no attempt."""
-    return next((m.bookmark_version for m in _manifests(position, services) if m.kind not in UPKEEP), 0)
-
-
-def attempt_records(declaration: Declaration, target: Target, services: Services) -> list[AttemptRecord]:
-    """Every record of an attempt at the source, in this life of the table and before it was made, newest first."""
-    lives = dict.fromkeys([target.uuid, NEW_TABLE])
-    roots = [naming.incarnation_root(services.catalog_name, declaration.table, life) for life in lives]
-    found = chain.from_iterable(read_records(services.state, root) for root in roots)
-    ours = [r for r in found if r.context == declaration.context]
-    return sorted(ours, key=lambda r: r.ended_at, reverse=True)
+    commands = (after_refusal(declaration, one.batch_id, one.gates) for one in attempts if one.state is State.BLOCKED)
+    longer = next((text for text in commands if found.next in text), found.next)
+    return _WORDS.get(found.state, State.FAILED.value), found.why, longer
 
 
 def rejected_rows(declaration: Declaration, services: Services, *, batch_id: str | None = None) -> list[RejectedRow]:
     """Rejects that stand, newest batch first: of the latest version of each object, as it was read last, and of the
     attempts that are open. With `batch_id` those of one batch, whatever was read since."""
     position = find_position(declaration, services)
-    since = _decided_version(position, services)
+    since = decided_version(position, services)
     open_records: dict[str, AttemptRecord] = {}
     for record in attempt_records(declaration, position.target, services):
         wanted = record.batch_id == batch_id or (batch_id is None and record.bookmark_version >= since)

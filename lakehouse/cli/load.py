@@ -39,6 +39,7 @@ from lakehouse.cli.output import (
 )
 from lakehouse.errors import LakehouseError
 from lakehouse.ingest import LoadRequest, ingest, plan_load
+from lakehouse.interruption import last_receipt
 from lakehouse.model import Decision, Plan, Receipt
 from lakehouse.receipt import failed_receipt, receipt_json
 from lakehouse.receipt_total import worst_exit_code
@@ -102,6 +103,8 @@ def load(
             receipt = ingest(declaration, request, services)
         except LakehouseError as error:  # the surroundings could not even be opened: that is a failed load too
             receipt = failed_receipt(declaration, request.run_id, error)
+        except KeyboardInterrupt as stop:
+            receipt = last_receipt(declaration, request.run_id, stop)
     if as_json:
         print_json(receipt_json(receipt))
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import timedelta
@@ -20,6 +21,7 @@ from lakehouse.maintain import maintain as upkeep
 from lakehouse.operate.dedupe import Deduplication, dedupe
 from lakehouse.operate.operator_change import Operator
 from lakehouse.services import Services
+from lakehouse.step_log import open_log
 from lakehouse.units import parse_age
 
 _SHOWN = 20
@@ -59,7 +61,7 @@ def maintain(
     """
     age = _age(older_than, what)
     declaration = declared(table)
-    services, operator = services_for(declaration), this_operator(reason)
+    services, operator = services_for(declaration, log=open_log(os.environ)), this_operator(reason)
     if what is None:
         done = upkeep(declaration, services, operator, dry_run=dry_run)
         if as_json:

@@ -24,7 +24,7 @@ from lakehouse.catalog import load_table, translated
 from lakehouse.errors import Conflict, LakehouseError
 from lakehouse.evolve import SchemaChange
 from lakehouse.iceberg import LiveFiles, live_files
-from lakehouse.lease import Lease, acquire
+from lakehouse.lease import Lease, table_lease
 from lakehouse.lease_record import LeaseHolder
 from lakehouse.ledger import Standing as LedgerStanding
 from lakehouse.ledger import standing_of, sync
@@ -124,21 +124,14 @@ def lease_of(
     declaration: Declaration, operator: Operator, services: Services, *, step: str
 ) -> AbstractContextManager[Lease]:
     """The table's lease, as a load takes it."""
-    return acquire(
-        services.state,
-        naming.lease(services.catalog_name, declaration.table),
-        table=declaration.table,
-        holder=LeaseHolder(
-            run_id=operator.run_id,
-            process=this_process(),
-            step=step,
-            context=declaration.context if len(declaration.sources) == 1 else "",
-            command=operator.command,
-        ),
-        clock=services.now,
-        wait=services.pause,
-        limit=services.lease_wait,
+    holder = LeaseHolder(
+        run_id=operator.run_id,
+        process=this_process(),
+        step=step,
+        context=declaration.context if len(declaration.sources) == 1 else "",
+        command=operator.command,
     )
+    return table_lease(declaration.table, holder, services)
 
 
 def change_id(declaration: Declaration, position: Position, kind: str, objects: Sequence[ObjectOutcome] = ()) -> str:
@@ -172,7 +165,16 @@ def publish_decided(
         restored=decided.restored,
         expired=decided.expired,
     )
-
+    line = {
+        "table": declaration.table,
+        "source": declaration.context,
+        "run_id": operator.run_id,
+        "batch_id": decided.batch_id,
+        "attempt_id": decided.attempt_id,
+        "step": "publish",
+        "kind": decided.kind,
+    }
+    services.log("step", line)
     return publish(
         services.catalog,
         position.target,

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakehouse.audit.status import knows_batch, objects_with_rejects, open_attempts
+from lakehouse.audit.attempts import open_attempts
+from lakehouse.audit.status import knows_batch, objects_with_rejects
 from lakehouse.bookmark import REPLAY
 from lakehouse.errors import UsageError
 from lakehouse.ingest import LoadRequest, ingest

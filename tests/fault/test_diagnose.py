@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.catalog.rest import RestCatalog
 
 from lakehouse import naming
 from lakehouse.audit.diagnosis import Condition
@@ -98,6 +99,9 @@ def test_a_process_that_was_killed(killed_again_and_again: Lake, point: str, sta
     state, step = KILLED[point]
     found = diagnosed(lake)
     assert (found["state"], found["exit_code"], found["next"]) == (state, 3, f"lakehouse load {lake.table}")
+    code, (status,), _ = lake.said("status", lake.table, "--json")
+    word = "committed" if state is Condition.AFTER_PUBLISH else "failed"
+    assert (code, status["state"]) == (0, word), "status judges as diagnose does"
     evidence = found["evidence"]
     assert f"process {process.pid} " in found["why"] and f"at step {step}" in found["why"]
     assert f"{process.pid} of host" in evidence["process"] and evidence["process"].endswith("is gone")
@@ -108,6 +112,49 @@ def test_a_process_that_was_killed(killed_again_and_again: Lake, point: str, sta
     assert mended_by_its_commands(lake) == [state]
     assert lake.amounts() == before | {key: "3.00", 0: f"{key}.00"}
     assert lake.differences() == []
+
+
+@pytest.mark.parametrize(
+    ("at", "state", "code"), [("commit", Condition.UNKNOWN, 4), ("read", Condition.DURING_STAGING, 3)]
+)
+def test_a_load_that_is_interrupted(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, at: str, state: Condition, code: int
+) -> None:
+    """Ctrl-C leaves a receipt, and the same evidence as a kill at that step."""
+    loaded_once(lake)
+    more_lands(lake)
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        if at == "commit":
+            patch.setattr(RestCatalog, "commit_table", stop)
+        else:
+            patch.setattr("lakehouse.batch.run.stage_objects", lambda *_, **__: stop())
+        ended, receipt, said = lake.said("load", lake.table, "--json")
+    assert (ended, receipt["exit_code"], receipt["state"]) == (130, 130, "unknown" if code == 4 else "failed"), said
+    assert "interrupted" in receipt["error"] and receipt["next"] == f"lakehouse diagnose {lake.table}"
+    found = diagnosed(lake)
+    assert (found["state"], found["exit_code"], found["next"]) == (state, code, f"lakehouse load {lake.table}")
+    assert "interrupted" in found["why"] and "interrupted" in found["evidence"]["lease"]
+    assert mended_by_its_commands(lake) == [state]
+    assert_undisturbed(lake)
+
+
+def test_a_record_that_nobody_can_read_is_an_error_of_its_table(lake: Lake) -> None:
+    loaded_once(lake)
+    services = lake.services()
+    uuid = str(lake.stack.catalog().load_table(lake.table).metadata.table_uuid)
+    key = naming.incarnation_root(services.catalog_name, lake.table, uuid) + naming.attempt_record("broken")
+    services.state.put(key, b"garbage")
+    for command in ("status", "diagnose"):
+        code, (line,), _ = lake.said(command, "--json")
+        assert (code, line["state"]) == (1, "error") and services.state.uri(key) in line["next"]
+    code, error, _ = lake.said("maintain", lake.table, "orphans", "--json")
+    assert code == 1 and services.state.uri(key) in error["error"]
+    services.state.delete(key)
+    assert diagnosed(lake)["state"] == Condition.NOTHING
 
 
 def test_nothing_is_in_flight(lake: Lake) -> None:

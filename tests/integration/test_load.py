@@ -170,7 +170,7 @@ def test_a_bug_leaves_its_attempt_and_names_the_object(lake: Lake) -> None:
     assert caught.value.__notes__ == [f"uri={uri}"]
     status = status_of(lake.declaration, lake.services())
     assert (status.state, status.next) == ("failed", f"lakehouse load {lake.table}")
-    assert f"at step stage: a bug of lakehouse: RuntimeError uri={uri}" in status.detail
+    assert f": a bug of lakehouse: RuntimeError uri={uri}" in status.detail
     assert "quotes a value" not in status.detail
     assert lake.load().rows.inserted == 20_000
 

@@ -25,7 +25,17 @@ def test_metrics(stack: Any, tmp_path: Path) -> None:
     assert {(line["table"], line["run_id"]) for line in told} == {(lake.table, receipt["run_id"])}
     (batch,) = [line for line in told if line["event"] == "batch"]
     assert (batch["state"], batch["objects"], batch["rows_inserted"]) == ("committed", 1, 2)
-    assert {line["batch_id"] for line in told[2:]} == {batch["batch_id"], receipt["batches"][0]["batch_id"]}
+    assert [(line["step"], line["objects_planned"]) for line in told if line["event"] == "plan"] == [
+        ("planned", 1), ("planned", 0),
+    ]  # fmt: skip
+    assert {line["batch_id"] for line in told[2:] if line.get("objects_planned") != 0} == {
+        batch["batch_id"],
+        receipt["batches"][0]["batch_id"],
+    }
+    *_, last = [json.loads(line) for line in lake.said("load", lake.table, "--json")[2].splitlines()]
+    assert (last["step"], last["batch_id"]) == ("ledger", batch["batch_id"]), "nothing to do: the last batch's"
+    code, _, lines = lake.said("maintain", lake.table, "expire", "--older-than", "0s", "--json")
+    assert code == 0 and "expire" in [json.loads(line)["step"] for line in lines.splitlines()]
     code, _, printed = lake.said("metrics")
     assert code == 0
     assert numbers(printed, lake)["lakehouse_rows"] == 2 and numbers(printed, lake)["lakehouse_loads"] == 1

@@ -56,6 +56,7 @@ LAYERS = (
         "acceptance",
         "batch_range",
         "load_command",
+        "interruption",
         "ingest",
         "doctor",
         "audit",

@@ -87,6 +87,22 @@ def test_a_lease_tells_what_its_holder_does(storage: Storage) -> None:
     assert not waiter.waits
 
 
+def test_a_holder_that_is_stopped_from_outside_leaves_an_interrupted_lease(storage: Storage) -> None:
+    class Terminated(BaseException):
+        """As Dagster ends a run."""
+
+    waiter = Waiter()
+    for stop, interrupted in ((KeyboardInterrupt(), True), (Terminated(), True), (LeaseHeld("x"), False)):
+        with pytest.raises(type(stop)), take(storage, waiter) as lease:
+            lease.update(step="commit")
+            raise stop
+        left = read_lease(storage, KEY)
+        assert left is not None
+        assert (left.free, left.interrupted, left.finished) == (True, interrupted, not interrupted)
+        assert left.holder.step == "commit"
+    assert not waiter.waits, "the next one need not wait"
+
+
 def test_a_live_holder_is_waited_for_and_then_named(storage: Storage) -> None:
     waiter = Waiter()
     with take(storage, waiter) as lease:

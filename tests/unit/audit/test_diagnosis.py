@@ -69,6 +69,12 @@ def test_a_lease_that_is_renewed_is_of_a_running_load_and_an_expired_one_is_not(
     assert late.state is Condition.BEFORE_PUBLISH and "has stopped renewing its lease" in late.why
 
 
+def test_an_interrupted_load_is_judged_as_one_that_was_killed() -> None:
+    stopped = diagnose_evidence(replace(WELL, lease=lease(step="commit", interrupted=True)))
+    assert (stopped.state, stopped.exit_code) == (Condition.UNKNOWN, 4)
+    assert "was interrupted at step commit" in stopped.why
+
+
 def test_what_a_dead_process_has_published_is_there() -> None:
     published = replace(WELL, lease=lease(step="commit", published=True))
     assert diagnose_evidence(published).state is Condition.NOTHING
@@ -95,6 +101,51 @@ def test_the_last_load_has_the_last_word() -> None:
     assert "batch b, step merge" in diagnose_evidence(replace(WELL, attempts=[own], lease=said)).why
 
 
+KILLED_AT_ONCE = lease(step="plan", batch_id="", since=NOW - SOON)
+SLOW = Failure("read", "503 slow down", 3, f"{LOAD} --from 2026-08-30")
+DOUBLED = Failure("merge", "2 keys are doubled", 1, LOAD, "lakehouse maintain analytics.orders dedupe")
+
+
+@pytest.mark.parametrize(
+    ("later", "told", "command"),
+    [
+        ({"lease": KILLED_AT_ONCE}, "was killed", LOAD),
+        ({"lease": replace(KILLED_AT_ONCE, finished=True, failure=SLOW)}, "503 slow down", SLOW.command),
+        ({"failure": SLOW}, "503 slow down", SLOW.command),
+        ({"failure": DOUBLED}, "doubled", DOUBLED.next),
+        ({"lease": KILLED_AT_ONCE, "held": "held by anna"}, "was killed", LOAD),
+        ({"held": "held by anna"}, "held by anna", f"lakehouse release analytics.orders --reason TEXT && {LOAD}"),
+    ],
+)
+def test_a_commit_that_can_still_land_is_hidden_by_no_later_failure(
+    later: dict[str, Any], told: str, command: str
+) -> None:
+    sent = attempt("unknown", ended_at=NOW - LONG_AGO, failure=Failure("publish", "nobody can say", 4, LOAD))
+    attempts = [attempt(failure=later["failure"]), sent] if "failure" in later else [sent]
+    evidence = replace(WELL, attempts=attempts, lease=later.get("lease"), held=later.get("held", ""))
+    found = diagnose_evidence(evidence)
+    assert (found.state, found.exit_code, found.next) == (Condition.UNKNOWN, 4, command)
+    assert found.why.startswith("batch b: nobody can say; since then: ") and told in found.why
+
+
+def test_a_gate_still_blocks_a_batch_whose_next_load_was_killed() -> None:
+    refused = attempt("blocked", ended_at=NOW - LONG_AGO, refused=("max_rejected_ratio",))
+    accept = "lakehouse gate accept b max_rejected_ratio --reason TEXT"
+    for evidence in (
+        replace(WELL, attempts=[refused], lease=KILLED_AT_ONCE),
+        replace(WELL, attempts=[refused], lease=replace(KILLED_AT_ONCE, finished=True, failure=SLOW)),
+        replace(WELL, attempts=[attempt(failure=SLOW), refused]),
+    ):
+        found = diagnose_evidence(evidence)
+        assert (found.state, found.exit_code, found.next) == (Condition.BLOCKED, 1, accept)
+        assert "; since then: " in found.why
+    of_other_objects = attempt(failure=SLOW, batch_id="c")
+    found = diagnose_evidence(replace(WELL, attempts=[of_other_objects, refused]))
+    assert found.state is Condition.DURING_STAGING
+    to_be_mended = attempt(failure=DOUBLED)
+    assert diagnose_evidence(replace(WELL, attempts=[to_be_mended, refused])).next == DOUBLED.next
+
+
 def test_a_load_that_could_not_see_that_its_commit_had_landed() -> None:
     """Its last words are of an unknown outcome; the table says more by now."""
     said = Failure("publish", "the commit was sent and nobody can say whether it landed", 4)
@@ -113,6 +164,8 @@ def test_an_error_that_another_try_does_not_change_is_for_an_operator() -> None:
     found = diagnose_evidence(replace(WELL, attempts=[attempt(failure=prose)]))
     assert (found.state, found.exit_code, found.next) == (Condition.DURING_STAGING, 1, LOAD)
     assert found.why.endswith("; raise LAKEHOUSE_MEMORY")
+    dated = diagnose_evidence(replace(WELL, attempts=[attempt(failure=replace(prose, at=NOW))]))
+    assert "step read (2026-09-01 12:00:00+00:00): " in dated.why, "a later load may have left no trace"
     gone = Failure("plan", "objects are not listed any more", 1, LOAD, "land them again")
     found = diagnose_evidence(replace(WELL, lease=lease(finished=True, failure=gone)))
     assert (found.state, found.exit_code) == (Condition.BLOCKED, 1)
@@ -145,7 +198,7 @@ def test_what_must_be_mended_first_is_told_first() -> None:
     )
     mend: list[dict[str, Any]] = [
         {"detached": None},
-        {"lease": lease(step="stage")},
+        {"lease": lease(step="stage", batch_id="another")},
         {"lease": None},
         {"held": ""},
         {"question": None},
