@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 import structlog
 
 from lakehouse.errors import ConfigurationError
+from lakehouse.readable import readable
 from lakehouse.redaction import redacted
 
 StepLog = Callable[[str, Mapping[str, object]], None]
@@ -43,7 +44,9 @@ def open_log(env: Mapping[str, str], *, now: Callable[[], datetime] = lambda: da
     def write(event: str, values: Mapping[str, object]) -> None:
         told = {name: redacted(value) if isinstance(value, str) else value for name, value in values.items()}
         line = {"timestamp": now().isoformat(timespec="milliseconds"), "level": "info", "event": event, **told}
+        text = str(render(None, "info", line))
         with suppress(OSError, ValueError):  # a load does not fail because nobody listens any more
-            sys.stderr.write(f"{render(None, 'info', line)!s}\n")  # looked up now: a progress bar has its own
+            # looked up now: a progress bar has its own
+            sys.stderr.write((text if style == "json" else readable(text)) + "\n")
 
     return write

@@ -22,6 +22,8 @@ def test_json_where_nobody_looks_and_text_where_it_is_asked_for(capsys: pytest.C
         assert told == {"timestamp": "2026-09-01T12:00:00.000+00:00", "level": "info", "event": "step", **values}
     open_log({"LAKEHOUSE_LOG": "text"}, now=lambda: NOW)("step", values)
     assert "step" in (text := capsys.readouterr().err) and "table=analytics.orders" in text and "{" not in text
+    open_log({"LAKEHOUSE_LOG": "text"}, now=lambda: NOW)("step", {"context": "a\x1b[2J\nb"})
+    assert (text := capsys.readouterr().err).count("\n") == 1 and "\x1b" not in text
     open_log({"LAKEHOUSE_LOG": "off"})("step", values)
     assert capsys.readouterr().err == ""
     with pytest.raises(ConfigurationError, match="unknown word 'yaml'"):
