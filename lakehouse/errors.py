@@ -30,6 +30,9 @@ from __future__ import annotations
 
 from lakehouse.redaction import redacted
 
+DOCTOR = "lakehouse doctor"
+"""Names what is missing around a load, and mends nothing itself."""
+
 
 class LakehouseError(Exception):
     """Root of the tree. `exit_code` is what the command line returns; `next` is the command that helps."""
@@ -100,7 +103,7 @@ class DeclarationError(UsageError):
 class ConfigurationError(UsageError):
     """Credentials, bucket, catalog or an environment variable is wrong or missing."""
 
-    usual_next = "lakehouse doctor"
+    usual_next = DOCTOR
 
 
 class Unaccepted(UsageError):
@@ -123,7 +126,7 @@ class RetryLater(LakehouseError):
 class Unavailable(RetryLater):
     """A service does not answer, or answers 5xx or 429."""
 
-    usual_next = "lakehouse doctor"
+    usual_next = DOCTOR
 
 
 class LeaseHeld(RetryLater):

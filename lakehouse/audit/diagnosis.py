@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
+from lakehouse.errors import DOCTOR
 from lakehouse.gate import accept_command
 
 
@@ -327,12 +328,13 @@ def _failed(evidence: Evidence, failure: Failure, *, who: str = "") -> Diagnosis
         state = Condition.BLOCKED
     again = failure.command or evidence.load
     advice = failure.next if failure.exit_code != RETRY else ""
-    is_command = advice.startswith("lakehouse ")
+    look = (f"{DOCTOR} {evidence.table}",) if advice == DOCTOR else ()
+    is_command = advice.startswith("lakehouse ") and not look
     at = f" ({_time(failure.at)})" if failure.at else ""
     why = f"{who}step {failure.step or '-'}{at}: {failure.error}"
-    if advice and not is_command:
+    if advice and not is_command and not look:
         why += f"; {advice}"
-    found = _found(evidence, state, why, advice if is_command else again)
+    found = _found(evidence, state, why, advice if is_command else again, look=look)
     return replace(found, exit_code=1) if found.exit_code == RETRY != failure.exit_code else found
 
 
