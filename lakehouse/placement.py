@@ -33,20 +33,14 @@ _MARKERS = ("/", "_$folder$")
 _NO_CONTROLS: frozenset[str] = frozenset()
 
 
-def place(obj: LandingObject, *, source: Source, controls: frozenset[str]) -> Placement:
-    """Name the landing date, and the reason if the object is never read; the first reason that holds is given.
-
-    `controls` is what `control_uris` says of the whole listing.
-    """
-    return Places(source).of(obj, controls)[1]
-
-
 class Places:
-    """Where the objects of one source belong; each is placed once, be it while the listing waits for its next page."""
+    """Where the objects of one source belong: the landing date, and the first reason that holds if one is never read.
+
+    Each is placed once, be it while the listing waits for its next page.
+    """
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._folder = source.uri
         self._marker = "/" + source.ready.marker if source.ready and source.ready.marker else ""
         self._known: dict[str, tuple[LandingObject, Placement]] = {}
 
@@ -64,8 +58,8 @@ class Places:
 
     def _place(self, obj: LandingObject, controls: frozenset[str]) -> Placement:
         uri = obj.uri
-        if not uri.startswith(self._folder):
-            return Placement(None, f"outside the source {self._folder}")
+        if not uri.startswith(self._source.uri):
+            return Placement(None, f"outside the source {self._source.uri}")
         day, rest = _locate(uri, source=self._source)
         return _placement(day, self._ignored(obj, day, rest, controls))
 
