@@ -199,7 +199,7 @@ class _Known:
             self.rulings.update(changes)
             return
         if not manifest.advance:
-            self.paused.update({uri: replace(item, decision=Decision.DEFERRED) for uri, item in changes.items()})
+            self.paused.update({uri: _unadvanced(item) for uri, item in changes.items()})
             return
         self.seen.update(changes)
         for uri in changes:
@@ -208,6 +208,11 @@ class _Known:
                 self.paused[uri] = None
             if uri in self.rulings and self.rulings[uri].decision is not Decision.SKIPPED:
                 del self.rulings[uri]
+
+
+def _unadvanced(item: SeenObject) -> SeenObject:
+    """What is known of an object that a batch has read without advancing; one that it refused gave no row (G4)."""
+    return item if item.decision is Decision.QUARANTINED else replace(item, decision=Decision.DEFERRED)
 
 
 def _seen(manifest: Manifest, outcome: ObjectOutcome) -> SeenObject:

@@ -265,8 +265,8 @@ def _waits_for(obj: LandingObject, day: date | None, request: _Request) -> str:
 def _was_read(obj: LandingObject, request: _Request) -> bool:
     """Whether a batch took rows from the object before it was emptied, or has refused it as it is now: then its rows
     are in the table, and an upload that was cut off must not look like a day without rows."""
-    known = request.known.get(obj.uri) or request.paused.get(obj.uri)
-    return known is not None and (known.fate.decision is not Decision.QUARANTINED or known.is_of(obj))
+    readings = (request.known.get(obj.uri), request.paused.get(obj.uri))
+    return any(known and (known.fate.decision is not Decision.QUARANTINED or known.is_of(obj)) for known in readings)
 
 
 def _outside(day: date, request: _Request) -> str:

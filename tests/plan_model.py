@@ -80,15 +80,22 @@ class Ask:
 class PrefixModel:
     """The prefix, the clock in seconds, and what was seen; `reads` lists every version read, in order.
 
-    `rulings` hold the version that an operator has decided about, and "skipped" or "planned".
+    `passing` are readings of loads that did not advance, until one that does has read the key. `rulings` hold the
+    version that an operator has decided about, and "skipped" or "planned".
     """
 
     clock: int = 0
     version: int = 0
     stored: dict[str, Stored] = field(default_factory=dict)
     seen: dict[str, Seen] = field(default_factory=dict)
+    passing: dict[str, Seen] = field(default_factory=dict)
     rulings: dict[str, tuple[str, str]] = field(default_factory=dict)
     reads: list[tuple[str, str, int]] = field(default_factory=list)
+
+    @property
+    def last(self) -> dict[str, Seen]:
+        """The last reading of every key."""
+        return {**self.seen, **self.passing}
 
     def classes(self, ask: Ask) -> dict[str, str]:
         """The class of every stored key."""
@@ -104,7 +111,7 @@ class PrefixModel:
     def newest(self, ask: Ask) -> date | None:
         """The newest stored date in the window, unless a newer one was read before; skipped keys name no date."""
         days = [DATA_KEYS[key] for key in self.stored if self._class(key, ask) not in (*OUT, "skipped")]
-        read = [DATA_KEYS[key] for key, seen in self.seen.items() if not seen.bad]
+        read = [DATA_KEYS[key] for known in (self.seen, self.passing) for key, one in known.items() if not one.bad]
         return max(days) if days and max(days) >= max(read, default=max(days)) else None
 
     def missing(self, ask: Ask) -> list[str]:
@@ -144,13 +151,13 @@ class PrefixModel:
         """What is consumed of a snapshot's newest date is read again with what is new, or if it was read in pieces."""
         keys = self._of(day, classes)
         names = {classes[key] for key in keys}
-        versions = {self.seen[key].version for key in keys if classes[key] == "consumed"}
+        versions = {self.last[key].version for key in keys if classes[key] == "consumed" and not self.last[key].bad}
         finished = not self._is_unfinished(day, {key: classes[key] for key in keys}, ask)
         if "planned" in names or (finished and len(versions) > 1):
             classes.update({key: "planned" for key in keys if classes[key] == "consumed"})
 
     def _gone(self, day: date, ask: Ask) -> list[str]:
-        read = {key: seen for key, seen in self.seen.items() if DATA_KEYS.get(key) == day and not seen.bad}
+        read = {key: one for key, one in self.last.items() if DATA_KEYS.get(key) == day and not one.bad}
         if not read:
             return []
         last = max(read.values(), key=lambda seen: seen.version)
@@ -177,9 +184,10 @@ class PrefixModel:
         return "planned" if self._ready(key, ask) else "deferred"
 
     def _ignored(self, key: str, ask: Ask) -> bool:
-        obj, seen = self.stored[key], self.seen.get(key)
+        obj = self.stored[key]
         # an object that was emptied had rows, or was refused as it is
-        emptied = seen is not None and (not seen.bad or seen.etag == obj.etag)
+        readings = [known[key] for known in (self.seen, self.passing) if key in known]
+        emptied = any(not one.bad or one.etag == obj.etag for one in readings)
         marker = ask.ready == "marker" and key.endswith("/done.csv")
         return key in IGNORED_KEYS or marker or (obj.size == 0 and not emptied)
 
@@ -194,7 +202,7 @@ class PrefixModel:
         if ask.ready == "control":
             return f"{folder}/{name.removesuffix('.csv')}.count" in self.stored
         if ask.ready == "objects":
-            there = {other for other in self.stored if not self._ignored(other, ask)} | set(self.seen)
+            there = {other for other in self.stored if not self._ignored(other, ask)} | self.last.keys()
             return sum(DATA_KEYS[other] == DATA_KEYS[key] for other in there) >= 2
         return True
 
@@ -223,12 +231,16 @@ class PrefixModel:
         return [sorted(batch, key=lambda key: (self.stored[key].modified, key)) for batch in batches]
 
     def commit(self, batch: list[str], bad: set[str], ask: Ask) -> None:
-        """One batch is published; `bad` keys are quarantined. In no-advance mode only the version moves."""
+        """One batch is published; `bad` keys are quarantined. In no-advance mode what is seen stays as it was."""
         self.version += 1
         for key in batch:
             etag = self.stored[key].etag
             self.reads.append((key, etag, self.version))
-            if ask.mode != "no-advance":
-                if self.rulings.get(key, ("", ""))[1] == "planned":
-                    del self.rulings[key]
-                self.seen[key] = Seen(etag, key in bad, ask.declaration, self.version)
+            reading = Seen(etag, key in bad, ask.declaration, self.version)
+            if ask.mode == "no-advance":
+                self.passing[key] = reading
+                continue
+            if self.rulings.get(key, ("", ""))[1] == "planned":
+                del self.rulings[key]
+            self.seen[key] = reading
+            self.passing.pop(key, None)

@@ -52,7 +52,7 @@ class SeenAgainstModel(RuleBasedStateMachine):
             known = SeenObject(
                 one.object,
                 one.landing_date,
-                one.decision if reads_on else Decision.DEFERRED,
+                one.decision if reads_on or one.decision is Decision.QUARANTINED else Decision.DEFERRED,
                 "",
                 f"batch{self.bookmark.version}",
                 self.bookmark.version,

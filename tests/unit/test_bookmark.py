@@ -57,6 +57,13 @@ def test_a_batch_that_does_not_advance_moves_the_version_alone() -> None:
     assert (len(seen.seen), dict(seen.paused)) == (1, {})
 
 
+def test_what_a_batch_refused_without_advancing_is_not_counted_as_read() -> None:
+    refused = [outcome(landed("a.csv"), Decision.QUARANTINED, reason="broken")]
+    manifest = manifest_of(Bookmark(), refused, mode=Mode.NO_ADVANCE, advance=False)
+    after = advance(Bookmark(), manifest, reference_of(manifest))
+    assert [item.decision for item in after.paused.values()] == [Decision.QUARANTINED]
+
+
 def test_a_full_load_updates_what_was_seen() -> None:
     manifest = manifest_of(Bookmark(), [outcome(landed("a.csv"))])
     bookmark = advance(Bookmark(), manifest, reference_of(manifest))
