@@ -311,6 +311,7 @@ class _Load:
         The load has succeeded before: a ledger that cannot be written is behind, and no failure of the load.
         """
         with self._watch.step("ledger"):
+            self._lease.settled(self._declaration.context)
             last = summary(target.tag).get(naming.BATCH_ID) if target.tag else None
             self._tell(Progress("ledger", 0, 0, 0), batch_id=self._lease.record.holder.batch_id or last)
             self._builder.stands_at(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakehouse.errors import LakehouseError, OutcomeUnknown, RetryLater
+from lakehouse.lease_record import COMMIT
 from lakehouse.model import Receipt
 from lakehouse.receipt import failed_receipt
 from lakehouse.receipt_total import total
@@ -31,7 +32,7 @@ def interruption(table: str, step: str) -> LakehouseError:
     """Ctrl-C as an error of the tree, for a receipt; `step` as the lease has it, empty before the load began with the
     source."""
     command = f"lakehouse diagnose {shlex.quote(table)}"
-    if step == "commit":
+    if step == COMMIT:
         text = f"table {table}: interrupted while the commit was on its way: it may have landed, or land yet"
         return OutcomeUnknown(text, next=command)
     where = f"at step {step}" if step else "before it began"

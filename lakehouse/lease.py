@@ -15,7 +15,15 @@ from typing import Any
 
 from lakehouse import naming
 from lakehouse.errors import LakehouseError, LeaseHeld
-from lakehouse.lease_record import LeaseHolder, LeaseRecord, LoadFailure, decode_record, encode_record, step_line
+from lakehouse.lease_record import (
+    LeaseHolder,
+    LeaseRecord,
+    LoadFailure,
+    decode_record,
+    encode_record,
+    step_line,
+    unsettled_by,
+)
 from lakehouse.process import Process, is_gone, this_process
 from lakehouse.services import Services
 from lakehouse.storage import Storage
@@ -80,6 +88,13 @@ class Lease:
             self._write(replace(self._record, holder=holder))
         if holder.step != old.step:
             self._told(holder)
+
+    def settled(self, context: str) -> None:
+        """A load of this source has come to its end, so that nobody asks any more what became of an earlier commit. The
+        next update writes it down."""
+        with self._lock:
+            left = tuple(one for one in self._record.unsettled if one.context != context)
+            self._record = replace(self._record, unsettled=left)
 
     def renew(self) -> None:
         """Move the expiry."""
@@ -219,8 +234,11 @@ def _try(
     current = decode_record(data)
     if current and not current.free and now < current.expires_at and not is_gone(current.holder.process, here):
         return current
-    serial = current.serial if current else 0
-    record = _renewed(LeaseRecord(holder, acquired_at=now, expires_at=now, serial=serial), now)
+    record = LeaseRecord(holder, acquired_at=now, expires_at=now)
+    if current:
+        unsettled = unsettled_by(current, last_seen=current.expires_at - TTL)
+        record = replace(record, serial=current.serial, unsettled=unsettled)
+    record = _renewed(record, now)
     new = storage.replace(key, encode_record(record), etag)
     return _Taken(record, new) if new is not None else None
 

@@ -11,6 +11,11 @@ from lakehouse.process import Process
 
 _VERSION = 1
 
+COMMIT = "commit"
+"""The step of a load that has begun to send its commit."""
+MOST_UNSETTLED = 10
+"""So many unsettled commits are remembered: a load that comes to its end settles all of its source."""
+
 
 @dataclass(frozen=True, slots=True)
 class LoadFailure:
@@ -39,9 +44,22 @@ class LeaseHolder:
 
 
 @dataclass(frozen=True, slots=True)
+class Unsettled:
+    """A holder that broke off once it had begun to send its commit, and whose lease others have taken since.
+    `last_seen` is when it wrote its lease for the last time."""
+
+    context: str
+    batch_id: str
+    attempt_id: str
+    run_id: str
+    command: str
+    last_seen: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class LeaseRecord:
     """One version of a lease; times in UTC. A `free` one names its last holder, an `interrupted` one is free too, but
-    its holder was stopped from outside and never said how its work ended."""
+    its holder was stopped from outside and never said how its work ended. `unsettled` are of earlier holders."""
 
     holder: LeaseHolder
     acquired_at: datetime
@@ -49,11 +67,21 @@ class LeaseRecord:
     serial: int = 0
     free: bool = False
     interrupted: bool = False
+    unsettled: tuple[Unsettled, ...] = ()
 
     @property
     def finished(self) -> bool:
         """Whether the holder came to an end of its own."""
         return self.free and not self.interrupted
+
+
+def unsettled_by(record: LeaseRecord, *, last_seen: datetime) -> tuple[Unsettled, ...]:
+    """What whoever takes over this lease has to remember: nobody else knows of these commits."""
+    holder = record.holder
+    if record.finished or holder.step != COMMIT or not holder.attempt_id:
+        return record.unsettled
+    sent = Unsettled(holder.context, holder.batch_id, holder.attempt_id, holder.run_id, holder.command, last_seen)
+    return (*record.unsettled, sent)[-MOST_UNSETTLED:]
 
 
 def step_line(table: str, holder: LeaseHolder) -> dict[str, object]:
@@ -82,6 +110,7 @@ def encode_record(record: LeaseRecord) -> bytes:
         "context": holder.context,
         "command": holder.command,
         "failures": [asdict(failure) for failure in holder.failures],
+        "unsettled": [{**asdict(one), "last_seen": one.last_seen.isoformat()} for one in record.unsettled],
         "host": process.host,
         "pid": process.pid,
         "started": process.started,
@@ -116,6 +145,10 @@ def decode_record(data: bytes) -> LeaseRecord | None:
             serial=int(document["serial"]),
             free=document["state"] == "free",
             interrupted=document.get("interrupted") is True,
+            unsettled=tuple(
+                Unsettled(**{**one, "last_seen": datetime.fromisoformat(one["last_seen"])})
+                for one in document.get("unsettled", ())
+            ),
         )
     except (ValueError, KeyError, TypeError):
         return None

@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from lakehouse.errors import DOCTOR
 from lakehouse.gate import accept_command
+from lakehouse.lease_record import COMMIT
 
 
 class Condition(StrEnum):
@@ -53,8 +54,7 @@ _EXIT_CODES = {
 RETRY = 3
 """The exit code of every other state: wait, or run the same load again."""
 
-COMMIT = "commit"
-"""The step of a load that has begun to send its commit."""
+SENT = "its commit may have been sent and is not in the table; it can still land"
 READ = "read"
 """The step of a load that could not fetch some objects, and may have published the others."""
 _STEPS = {
@@ -263,7 +263,7 @@ def _broken_off(evidence: Evidence) -> Diagnosis | None:
         return None  # nothing was left to publish
     state = _STEPS.get(lease.step, Condition.BEFORE_PUBLISH)
     told = {
-        Condition.UNKNOWN: "its commit may have been sent and is not in the table; it can still land",
+        Condition.UNKNOWN: SENT,
         Condition.BEFORE_PUBLISH: "what it wrote is in no snapshot, and the bookmark has not moved",
     }.get(state, "it has written nothing to the table")
     return _found(evidence, state, f"{who}: {told}", again)

@@ -19,13 +19,13 @@ from lakehouse import naming
 from lakehouse.acceptance import Question, open_question
 from lakehouse.attempt import AttemptRecord
 from lakehouse.audit.attempts import open_attempts
-from lakehouse.audit.diagnosis import Answer, Attempt, Evidence, Failure, Lease
-from lakehouse.bookmark import ruling_of
-from lakehouse.errors import Detached, LakehouseError
+from lakehouse.audit.diagnosis import SENT, Answer, Attempt, Evidence, Failure, Lease
+from lakehouse.bookmark import UPKEEP, ruling_of
+from lakehouse.errors import Detached, LakehouseError, OutcomeUnknown
 from lakehouse.lease import read_lease
-from lakehouse.lease_record import LeaseRecord
+from lakehouse.lease_record import COMMIT, LeaseRecord
 from lakehouse.ledger import ledger_head
-from lakehouse.model import NEW_TABLE, Bookmark, Decision, Manifest, Seen, SeenObject
+from lakehouse.model import NEW_TABLE, Bookmark, Decision, Manifest, Seen, SeenObject, State
 from lakehouse.position import Position, detached_target, find_position
 from lakehouse.process import Process, is_gone, this_process
 from lakehouse.services import Services
@@ -91,7 +91,11 @@ def evidence_of(
         version=position.bookmark.version,
         ledger=position.bookmark.version,
         lease=_lease(declaration, lease, position.target, services),
-        attempts=[_attempt(record) for record in attempts],
+        attempts=sorted(
+            [*map(_attempt, attempts), *_unsettled(declaration, lease, position.target, services)],
+            key=lambda one: one.ended_at,
+            reverse=True,
+        ),
         held=position.held.text if position.held else "",
         question=Answer(question.reason, question.next) if question else None,
     )
@@ -167,6 +171,36 @@ def _is_published(record: LeaseRecord, target: Target, services: Services) -> bo
     if holder.attempt_id:
         return any(manifest.attempt_id == holder.attempt_id for manifest in since)
     return any(manifest.run_id == holder.run_id for manifest in since)
+
+
+def _unsettled(
+    declaration: Declaration, record: LeaseRecord | None, target: Target, services: Services
+) -> Iterator[Attempt]:
+    """Loads that were killed with a commit on its way and left no record: others hold their lease by now. A batch or an
+    operator that has moved the bookmark since has answered them."""
+    open_ones = [one for one in record.unsettled if one.context == declaration.context] if record else []
+    if not open_ones:
+        return
+    manifests = [*newest_manifests(target, services)]
+    published = {manifest.attempt_id for manifest in manifests}
+    moved = next((manifest.written_at for manifest in manifests if manifest.kind not in UPKEEP), None)
+    for sent in open_ones:
+        if sent.attempt_id in published or (moved is not None and moved > sent.last_seen):
+            continue
+        yield Attempt(
+            attempt_id=sent.attempt_id,
+            batch_id=sent.batch_id,
+            run_id=sent.run_id,
+            state=State.UNKNOWN.value,
+            ended_at=sent.last_seen,
+            failure=Failure(
+                COMMIT,
+                f"its process was killed or has died; {SENT}",
+                OutcomeUnknown.exit_code,
+                sent.command,
+                at=sent.last_seen,
+            ),
+        )
 
 
 def _attempt(record: AttemptRecord) -> Attempt:

@@ -20,6 +20,7 @@ from lakehouse.bookmark import LOAD, changed_since, checkpoint_after, needs_chec
 from lakehouse.errors import CountsDiffer, RetryLater
 from lakehouse.faults import fault_point
 from lakehouse.graves import next_graves
+from lakehouse.lease_record import COMMIT
 from lakehouse.merge import WrittenFiles, write_files
 from lakehouse.merge.policy import Fate
 from lakehouse.model import (
@@ -256,5 +257,5 @@ def _publish(
         live=merged.matched.live,
         attempts_after=partial(attempts_after, services.state),
         pause=services.pause,
-        sending=partial(services.progress, Progress("commit", 0, 0, manifest.rows.staged)),
+        sending=partial(services.progress, Progress(COMMIT, 0, 0, manifest.rows.staged)),
     ).snapshot_id

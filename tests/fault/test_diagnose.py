@@ -14,6 +14,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from lakehouse import naming
 from lakehouse.audit.diagnosis import Condition
 from lakehouse.errors import ConfigurationError
+from lakehouse.lease import read_lease
 from lakehouse.lease_record import LeaseHolder, LeaseRecord, encode_record
 from lakehouse.process import Process
 from tests.lake import DAY_1, DAY_2, Lake, csv, order, slow_down
@@ -25,6 +26,11 @@ DAGSTER_RUN = "8f14e45f-ceea-467f-a5d2-2b1f5d0f9d3a"
 @pytest.fixture
 def lake(stack: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Lake:
     return Lake(stack, tmp_path, **getattr(request, "param", {}))
+
+
+def interrupt(*_: Any, **__: Any) -> None:
+    """Ctrl-C in the middle of a call."""
+    raise KeyboardInterrupt
 
 
 def loaded_once(lake: Lake) -> None:
@@ -123,15 +129,11 @@ def test_a_load_that_is_interrupted(
     """Ctrl-C leaves a receipt, and the same evidence as a kill at that step."""
     loaded_once(lake)
     more_lands(lake)
-
-    def stop(*_: Any) -> None:
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
         if at == "commit":
-            patch.setattr(RestCatalog, "commit_table", stop)
+            patch.setattr(RestCatalog, "commit_table", interrupt)
         else:
-            patch.setattr("lakehouse.batch.run.stage_objects", lambda *_, **__: stop())
+            patch.setattr("lakehouse.batch.run.stage_objects", interrupt)
         ended, receipt, said = lake.said("load", lake.table, "--json")
     assert (ended, receipt["exit_code"], receipt["state"]) == (130, 130, "unknown" if code == 4 else "failed"), said
     assert "interrupted" in receipt["error"] and receipt["next"] == f"lakehouse diagnose {lake.table}"
@@ -139,6 +141,31 @@ def test_a_load_that_is_interrupted(
     assert (found["state"], found["exit_code"], found["next"]) == (state, code, f"lakehouse load {lake.table}")
     assert "interrupted" in found["why"] and "interrupted" in found["evidence"]["lease"]
     assert mended_by_its_commands(lake) == [state]
+    assert_undisturbed(lake)
+
+
+def test_a_commit_on_its_way_is_not_forgotten_when_the_next_load_dies_too(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody but the lease knows of it: whoever takes that over remembers it."""
+    loaded_once(lake)
+    more_lands(lake)
+    with monkeypatch.context() as patch:
+        patch.setattr(RestCatalog, "commit_table", interrupt)
+        ended, _, said = lake.said("load", lake.table, "--json")
+    assert ended == 130, said
+    for point in ("after_lease", "after_stage"):
+        lake.start("load", lake.table, env={"LAKEHOUSE_FAULT": point}).communicate(timeout=120)
+        found = diagnosed(lake)
+        assert (found["state"], found["exit_code"], found["next"]) == (
+            Condition.UNKNOWN,
+            4,
+            f"lakehouse load {lake.table}",
+        )
+        assert "it can still land; since then: process" in found["why"]
+    assert mended_by_its_commands(lake) == [Condition.UNKNOWN]
+    lease = read_lease(lake.services().state, naming.lease(lake.services().catalog_name, lake.table))
+    assert lease is not None and lease.unsettled == ()
     assert_undisturbed(lake)
 
 

@@ -14,7 +14,15 @@ import pytest
 
 from lakehouse.errors import LeaseHeld, Unavailable
 from lakehouse.lease import TTL, Lease, acquire, read_lease
-from lakehouse.lease_record import LeaseHolder, LeaseRecord, LoadFailure, decode_record, encode_record
+from lakehouse.lease_record import (
+    COMMIT,
+    LeaseHolder,
+    LeaseRecord,
+    LoadFailure,
+    Unsettled,
+    decode_record,
+    encode_record,
+)
 from lakehouse.process import Process, this_process
 from lakehouse.storage import Storage, open_storage
 
@@ -101,6 +109,27 @@ def test_a_holder_that_is_stopped_from_outside_leaves_an_interrupted_lease(stora
         assert (left.free, left.interrupted, left.finished) == (True, interrupted, not interrupted)
         assert left.holder.step == "commit"
     assert not waiter.waits, "the next one need not wait"
+
+
+def test_who_takes_the_lease_of_a_load_that_died_at_its_commit_remembers_it(storage: Storage) -> None:
+    """Until a load of that source has come to its end, however many take the lease in between."""
+    waiter = Waiter()
+    for number in range(3):
+        with pytest.raises(KeyboardInterrupt), take(storage, waiter, run_id=f"killed-{number}") as lease:
+            lease.update(step=COMMIT, context="eu", batch_id="b", attempt_id=f"a{number}")
+            raise KeyboardInterrupt
+        waiter.wait(1.0)
+    with take(storage, waiter) as lease:
+        sent = [(one.context, one.attempt_id, one.run_id, one.last_seen) for one in lease.record.unsettled]
+        assert sent == [("eu", f"a{n}", f"killed-{n}", START + timedelta(seconds=n)) for n in range(3)]
+        lease.settled("us")
+        lease.update(step="ledger")
+    with take(storage, waiter) as lease:
+        assert len(lease.record.unsettled) == 3, "another source's end settles nothing"
+        lease.settled("eu")
+        lease.update(step="ledger")
+    found = read_lease(storage, KEY)
+    assert found is not None and found.unsettled == ()
 
 
 def test_a_live_holder_is_waited_for_and_then_named(storage: Storage) -> None:
@@ -229,12 +258,13 @@ def test_of_many_that_ask_at_once_one_holds(storage: Storage) -> None:
 def test_records_survive_and_foreign_ones_are_none() -> None:
     failures = (LoadFailure("orders", "plan", "503 slow down", 3, "lakehouse load t"),)
     holder = LeaseHolder("r", ELSEWHERE, "a", "b", "s", "orders", "lakehouse load t", failures)
-    record = LeaseRecord(holder, START, START + TTL, serial=7, free=True)
+    unsettled = (Unsettled("orders", "b", "a", "r", "lakehouse load t", START),)
+    record = LeaseRecord(holder, START, START + TTL, serial=7, free=True, unsettled=unsettled)
     assert decode_record(encode_record(record)) == record
     old = json.loads(encode_record(record))
-    for name in ("context", "command", "failures"):
+    for name in ("context", "command", "failures", "unsettled"):
         del old[name]
     known = replace(holder, context="", command="", failures=())
-    assert decode_record(json.dumps(old).encode()) == replace(record, holder=known)
+    assert decode_record(json.dumps(old).encode()) == replace(record, holder=known, unsettled=())
     for data in (b"", b"[]", b"{}", b"\xff", encode_record(record).replace(b'"pid": 1', b'"pid": "x"')):
         assert decode_record(data) is None
