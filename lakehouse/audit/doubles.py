@@ -7,18 +7,15 @@ Of all rows the key columns alone are read; order columns only where keys are do
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
 from pyiceberg.table import Table
 
-from lakehouse.engines.duckdb import open_session
 from lakehouse.iceberg import LiveFiles
 from lakehouse.masking import shown_key
 from lakehouse.merge.fetch import fetch_rows
@@ -26,8 +23,6 @@ from lakehouse.merge.order import tie_break
 from lakehouse.merge.position_deletes import DeletesOfFile, read_deleted, refuse_equality_deletes
 from lakehouse.merge.target_files import TargetFile, TargetReader
 from lakehouse.naming import quote_name
-from lakehouse.scratch import scratch_folder
-from lakehouse.services import Services
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -59,16 +54,6 @@ class KeyCensus:
     extra: int = 0
     first: tuple[DoubledKey, ...] = ()
     null_rows: Mapping[str, int] = field(default_factory=dict)
-
-
-@contextmanager
-def census_session(services: Services, name: str) -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
-    """A session of the engine with a folder of its own, both gone afterwards."""
-    with (
-        scratch_folder(services.settings.spill, f"lakehouse-{name}-{services.new_id()}") as folder,
-        closing(open_session(spill=folder / "spill", memory_bytes=services.settings.memory_bytes)) as con,
-    ):
-        yield con, folder
 
 
 def take_census(con: duckdb.DuckDBPyConnection, declaration: Declaration, table: Table, live: LiveFiles) -> KeyCensus:

@@ -6,10 +6,8 @@ Reads only. The scan is PyIceberg's, so it shares no code with the merge that it
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -19,7 +17,7 @@ from pyiceberg.table.snapshots import Snapshot
 from lakehouse import naming
 from lakehouse.audit.reread import reread_equations
 from lakehouse.catalog import translated
-from lakehouse.engines.duckdb import open_session
+from lakehouse.engine_session import engine_session
 from lakehouse.errors import DataError
 from lakehouse.model import ACCEPTED_AND_STAGED, Equation, Manifest, Reference
 from lakehouse.naming import quote_name
@@ -34,7 +32,6 @@ from lakehouse.reconcile import (
     expected_live,
     parse_day,
 )
-from lakehouse.scratch import scratch_folder
 from lakehouse.services import Services
 from lakehouse.state import walk
 from lakehouse.target import Target, ancestry, manifest_of, summary
@@ -98,13 +95,13 @@ def recount(
     chains = chains_at(line, target, services)
     manifests = in_one(chains)
     foreign = foreign_snapshots(line, chains)
-    with _session(services) as (con, folder):
+    with engine_session(services, f"recount-{services.new_id()}") as (con, folder):
         _scan(con, table, snapshot, declaration)
         equations = [*_table_equations(con, declaration, manifests, foreign)]
         if declaration.lineage:
             equations += _date_equations(con, manifests, landing_date)
     for one, position in positions if reread else ():
-        with _session(services) as (con, folder):
+        with engine_session(services, f"recount-{services.new_id()}") as (con, folder):
             found = reread_equations(
                 con, one, position, snapshot, landing_date=landing_date, folder=folder, services=services
             )
@@ -180,15 +177,6 @@ def _net_rows(keys: Mapping[str, str]) -> int:
         return int(keys.get(f"{more}-{what}", 0)) - int(keys.get(f"{fewer}-{what}", 0))
 
     return change("records", "deleted", "added") - change("position-deletes", "removed", "added")
-
-
-@contextmanager
-def _session(services: Services) -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
-    with (
-        scratch_folder(services.settings.spill, f"lakehouse-recount-{services.new_id()}") as folder,
-        closing(open_session(spill=folder / "spill", memory_bytes=services.settings.memory_bytes)) as con,
-    ):
-        yield con, folder
 
 
 def _scan(con: duckdb.DuckDBPyConnection, table: Table, snapshot: Snapshot, declaration: Declaration) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -34,7 +34,7 @@ from lakehouse.batch.staging import Staged, spread_added, stage_objects
 from lakehouse.batch.stopwatch import Stopwatch
 from lakehouse.batch.task import BatchTask
 from lakehouse.delete_mark import mark_deletes
-from lakehouse.engines.duckdb import open_session
+from lakehouse.engine_session import engine_session
 from lakehouse.errors import ConfigurationError
 from lakehouse.faults import fault_point
 from lakehouse.gate import accept, deleted_ratio_gate, evaluate
@@ -51,7 +51,6 @@ from lakehouse.model import (
     State,
 )
 from lakehouse.position import read_elsewhere
-from lakehouse.scratch import scratch_folder
 from lakehouse.services import Progress, Services
 from lakehouse.stage import drop_objects
 from lakehouse.state import write_rejects
@@ -95,8 +94,7 @@ def run_batch(task: BatchTask, *, landing: Storage, services: Services, watch: S
     """Stage the objects, ask the gates, merge and publish. Raises what the steps raise."""
     with (
         _engine_errors(task.declaration, services),
-        scratch_folder(services.settings.spill, f"lakehouse-{task.attempt_id}") as folder,
-        closing(_session(folder, services)) as con,
+        engine_session(services, task.attempt_id) as (con, folder),
         ThreadPoolExecutor(1, thread_name_prefix="prepare") as beside,
     ):
         size = sum(item.object.size for item in task.objects)
@@ -293,10 +291,6 @@ def _blocked(
 
 def state_root(task: BatchTask, services: Services) -> str:
     return naming.incarnation_root(services.catalog_name, task.declaration.table, task.position.target.uuid)
-
-
-def _session(folder: Path, services: Services) -> duckdb.DuckDBPyConnection:
-    return open_session(spill=folder / "spill", memory_bytes=services.settings.memory_bytes)
 
 
 @contextmanager

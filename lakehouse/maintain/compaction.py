@@ -16,9 +16,9 @@ import duckdb
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
-from lakehouse.audit.doubles import census_session
 from lakehouse.bookmark import COMPACT
 from lakehouse.catalog import translated
+from lakehouse.engine_session import engine_session
 from lakehouse.errors import Conflict, CountsDiffer
 from lakehouse.iceberg import LiveFiles, live_files, only_data_file
 from lakehouse.maintain.expiry import table_of
@@ -230,7 +230,7 @@ def _publish(
     """Rewrite some groups and commit; False if others committed first."""
     started_at, attempt_id = services.now(), services.new_id()
     batch_id = change_id(declaration, plan.position, COMPACT)
-    with census_session(services, COMPACT) as (con, folder):
+    with engine_session(services, f"{COMPACT}-{services.new_id()}") as (con, folder):
         match = _match(con, declaration, plan, groups)
         written = write_files(
             con, declaration, match,

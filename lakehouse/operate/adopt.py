@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakehouse.audit.doubles import KeyCensus, census_session, named_doubles, take_census
+from lakehouse.audit.doubles import KeyCensus, named_doubles, take_census
 from lakehouse.catalog import translated
+from lakehouse.engine_session import engine_session
 from lakehouse.errors import TargetDamaged, UsageError
 from lakehouse.evolve import with_schema
 from lakehouse.iceberg import live_files
@@ -108,7 +109,7 @@ def _once(request: _Request) -> Adoption | None:
     table = with_schema(position.target.table, position.fit.change)
     with translated(f"table={declaration.table}"):
         live = live_files(table, position.target.main)
-    with census_session(services, ADOPT) as (con, folder):
+    with engine_session(services, f"{ADOPT}-{services.new_id()}") as (con, folder):
         census = take_census(con, declaration, table, live)
         _refuse_what_breaks_loads(request, census)
         removal = None

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import duckdb
 from pyiceberg.table import Table
 
-from lakehouse.audit.doubles import DoubledKey, KeyCensus, census_session, find_surplus, take_census
+from lakehouse.audit.doubles import DoubledKey, KeyCensus, find_surplus, take_census
 from lakehouse.bookmark import DEDUPE
 from lakehouse.catalog import translated
+from lakehouse.engine_session import engine_session
 from lakehouse.errors import CountsDiffer, UsageError
 from lakehouse.evolve import with_schema
 from lakehouse.iceberg import LiveFiles, live_files
@@ -84,7 +85,7 @@ def dedupe(declaration: Declaration, services: Services, operator: Operator, *, 
         raise UsageError(f"table {declaration.table}: in the mode write: {declaration.write} keys may repeat")
     declaration = acting(declaration, services)
     if dry_run:
-        with census_session(services, DEDUPE) as (con, _):
+        with engine_session(services, f"{DEDUPE}-{services.new_id()}") as (con, _):
             position, _, census = _survey(con, declaration, services)
         return _report(declaration, position, census, dry_run=True)
     with lease_of(declaration, operator, services, step=DEDUPE):
@@ -94,7 +95,7 @@ def dedupe(declaration: Declaration, services: Services, operator: Operator, *, 
 def _once(declaration: Declaration, services: Services, operator: Operator) -> Deduplication | None:
     """One try; None if others committed first."""
     started_at, attempt_id = services.now(), services.new_id()
-    with census_session(services, DEDUPE) as (con, folder):
+    with engine_session(services, f"{DEDUPE}-{services.new_id()}") as (con, folder):
         position, live, census = _survey(con, declaration, services)
         if not census.extra:
             return _report(declaration, position, census, dry_run=False)

@@ -18,10 +18,11 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from lakehouse import naming
-from lakehouse.audit.doubles import census_session, take_census
+from lakehouse.audit.doubles import take_census
 from lakehouse.audit.recount import accept_foreign_command, chains_at, foreign_snapshots, in_one
 from lakehouse.bookmark import ACCEPT_FOREIGN
 from lakehouse.catalog import translated
+from lakehouse.engine_session import engine_session
 from lakehouse.errors import UsageError
 from lakehouse.iceberg import live_files
 from lakehouse.model import Manifest, State
@@ -178,7 +179,7 @@ def _rows_by_date(
 ) -> Counter[date | None]:
     with translated(f"table={declaration.table}"):
         live = live_files(table, snapshot)
-    with census_session(services, ACCEPT_FOREIGN) as (con, _):
+    with engine_session(services, f"{ACCEPT_FOREIGN}-{services.new_id()}") as (con, _):
         census = take_census(con, declaration, table, live)
     return Counter(census.dates or {None: census.rows})
 
