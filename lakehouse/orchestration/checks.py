@@ -27,6 +27,7 @@ from lakehouse.orchestration.verdicts import (
     all_sources_verdict,
     complete_verdict,
     counts_verdict,
+    error_verdict,
     first_open_date,
     freshness_verdict,
     gates_verdict,
@@ -127,7 +128,7 @@ def evaluate(name: CheckName, subject: Subject) -> Verdict:
     try:
         return _EVALUATE[name](subject)
     except DataError as error:
-        return Verdict(False, str(error))
+        return error_verdict(error)
     except LakehouseError as error:
         fail_with(subject.context, error)
 
@@ -145,7 +146,7 @@ def _of_sources(
             listed = window if isinstance(window, Window) else window(one)
             found.append((one.context, conclude(_plan(subject, one, listed, services), one)))
         except DataError as error:
-            found.append((one.context, Verdict(False, str(error))))
+            found.append((one.context, error_verdict(error)))
     return all_sources_verdict(found)
 
 

@@ -12,7 +12,7 @@ import dagster as dg
 
 from lakehouse.errors import LakehouseError, RetryLater
 from lakehouse.model import Receipt, State
-from lakehouse.orchestration.metadata import diagnosis_metadata, diagnosis_text, load_metadata, receipt_text
+from lakehouse.orchestration.metadata import diagnosis_metadata, diagnosis_text, error_text, load_metadata, receipt_text
 from lakehouse.orchestration.names import MAX_RETRIES, REFUSED, STATE
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def fail_load(
     try:
         found = diagnose()
     except LakehouseError as error:
-        text += f"\nnot diagnosed: {error}"
+        text += f"\nnot diagnosed: {error_text(error)}"
     else:
         text += f"\n{diagnosis_text(found)}"
         metadata |= diagnosis_metadata(found)
@@ -61,7 +61,7 @@ def fail_load(
 
 def fail_with(context: RunContext, error: LakehouseError) -> NoReturn:
     """End the run, or the check, of an error that came before there was a receipt."""
-    _fail(context, state=State.FAILED.value, exit_code=error.exit_code, text=str(error), metadata={})
+    _fail(context, state=State.FAILED.value, exit_code=error.exit_code, text=error_text(error), metadata={})
 
 
 def _fail(

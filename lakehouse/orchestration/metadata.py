@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from lakehouse import naming
+from lakehouse.errors import LakehouseError
 from lakehouse.model import DateCounts, Equation, GateResult, Receipt
+from lakehouse.orchestration.markdown import Code, markdown_list, markdown_table
 from lakehouse.orchestration.names import STATE
+from lakehouse.readable import readable
 
 if TYPE_CHECKING:
     from lakehouse.audit.diagnosis import Diagnosis
@@ -104,11 +107,11 @@ def position_metadata(receipt: Receipt) -> Metadata:
     if receipt.rows.rejected:
         metadata["rejects"] = dg.MetadataValue.text("\n".join(_reject_commands(receipt)))
     if receipt.warnings:
-        metadata["warnings"] = dg.MetadataValue.md("\n".join(f"- {warning}" for warning in receipt.warnings))
+        metadata["warnings"] = dg.MetadataValue.md(markdown_list(receipt.warnings))
     if receipt.error:
-        metadata["error"] = dg.MetadataValue.text(receipt.error)
+        metadata["error"] = dg.MetadataValue.text(readable(receipt.error))
     if receipt.next:
-        metadata["next"] = dg.MetadataValue.text(receipt.next)
+        metadata["next"] = dg.MetadataValue.text(readable(receipt.next))
     return metadata
 
 
@@ -121,9 +124,9 @@ def _source_metadata(part: Receipt) -> Metadata:
         "objects_read": dg.MetadataValue.int(part.objects["read"]),
     }
     if part.error:
-        metadata["error"] = dg.MetadataValue.text(part.error)
+        metadata["error"] = dg.MetadataValue.text(readable(part.error))
     if part.next:
-        metadata["next"] = dg.MetadataValue.text(part.next)
+        metadata["next"] = dg.MetadataValue.text(readable(part.next))
     return metadata
 
 
@@ -161,13 +164,6 @@ def equations_table(equations: Sequence[Equation]) -> str:
     """Markdown: one line per equation with both of its sides."""
     lines = [[e.name, e.landing_date or "", e.left, e.right, "yes" if e.holds else "**no**"] for e in equations]
     return markdown_table(["equation", "date", "left", "right", "holds"], lines)
-
-
-def markdown_table(head: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
-    """A table; numbers stand to the right."""
-    rule = ["--:" if lines and isinstance(cell, int) else "---" for cell in (lines[0] if lines else head)]
-    rows = [head, rule, *lines]
-    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows)
 
 
 def gates_value(gates: Sequence[GateResult]) -> dg.JsonMetadataValue:
@@ -222,18 +218,18 @@ def receipt_text(receipt: Receipt) -> str:
         lines.append(f"error: {receipt.error}")
     if receipt.next:
         lines.append(f"next: {receipt.next}")
-    return "\n".join(lines)
+    return "\n".join(map(readable, lines))
 
 
 def diagnosis_metadata(found: Sequence[Diagnosis]) -> Metadata:
     """State, evidence and next command of each source; `next` is that of the worst."""
-    lines = [[one.context, one.state.value, one.why, f"`{one.next}`" if one.next else ""] for one in found]
+    lines = [[one.context, one.state.value, one.why, Code(one.next)] for one in found]
     metadata: Metadata = {
         "diagnosis": dg.MetadataValue.md(markdown_table(["source", "state", "why", "next"], lines)),
         "evidence": dg.MetadataValue.json({one.context: dict(one.evidence) for one in found}),
     }
     if command := next((one.next for one in found if one.next), ""):
-        metadata["next"] = dg.MetadataValue.text(command)
+        metadata["next"] = dg.MetadataValue.text(readable(command))
     return metadata
 
 
@@ -246,7 +242,13 @@ def diagnosis_text(found: Sequence[Diagnosis]) -> str:
         lines += [f"look: {command}" for command in one.look]
         if one.next:
             lines.append(f"next: {one.next}")
-    return "\n".join(lines)
+    return "\n".join(map(readable, lines))
+
+
+def error_text(error: LakehouseError) -> str:
+    """An error and the command that comes next, for a log."""
+    lines = error.message.split("\n") if error.in_lines else [error.message]
+    return "\n".join(map(readable, [*lines, f"next: {error.next}"] if error.next else lines))
 
 
 def gate_text(gate: GateResult) -> str:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from lakehouse.errors import LakehouseError
 from lakehouse.model import Window
+from lakehouse.orchestration.metadata import error_text
+from lakehouse.readable import readable
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -28,9 +30,9 @@ class SourcePlan:
     def refusal(self) -> str:
         """Why a load of this source would be refused; empty if it would not be."""
         if self.error is not None:
-            return f"{self.declaration.context}: {self.error}"
+            return f"{self.declaration.context}: {error_text(self.error)}"
         if self.plan is not None and self.plan.unaccepted:
-            return f"{self.plan.unaccepted}\nnext: {self.plan.answer}"
+            return f"{readable(self.plan.unaccepted)}\nnext: {readable(self.plan.answer)}"
         return ""
 
 
@@ -59,6 +61,7 @@ def loadable(plans: Sequence[SourcePlan]) -> list[tuple[Declaration, Plan]]:
 
 
 def refusals(plans: Sequence[SourcePlan]) -> list[str]:
+    """What keeps sources from being loaded, a line for each."""
     return [one.refusal for one in plans if one.refusal]
 
 

@@ -16,16 +16,12 @@ import dagster as dg
 
 from lakehouse.audit.arrivals import arrival, distribution, late_days
 from lakehouse.audit.completeness import DONE
+from lakehouse.errors import DataError
 from lakehouse.model import Decision, Equation, GateResult, ObjectDecision, Plan, Window
-from lakehouse.orchestration.metadata import (
-    SNAPSHOT_ID,
-    Metadata,
-    equations_table,
-    gate_text,
-    gates_value,
-    markdown_table,
-)
+from lakehouse.orchestration.markdown import markdown_list, markdown_table
+from lakehouse.orchestration.metadata import SNAPSHOT_ID, Metadata, equations_table, gate_text, gates_value
 from lakehouse.orchestration.partitions import today
+from lakehouse.readable import readable
 from lakehouse.reconcile import KEYS_DISTINCT, KEYS_DISTINCT_BY_DATE, KEYS_NOT_NULL
 
 if TYPE_CHECKING:
@@ -43,11 +39,19 @@ _MOST_SAID = 6
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a check says; `metadata` holds both sides."""
+    """What a check says, in one line; `metadata` holds both sides."""
 
     passed: bool
     description: str
     metadata: Metadata = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "description", readable(self.description))
+
+
+def error_verdict(error: DataError) -> Verdict:
+    """A check that the data does not let conclude."""
+    return Verdict(False, f"{error.message}; next: {error.next}" if error.next else error.message)
 
 
 def all_sources_verdict(found: Sequence[tuple[str, Verdict]]) -> Verdict:
@@ -218,7 +222,7 @@ def _equations_verdict(recount: Recount, equations: Sequence[Equation]) -> Verdi
     }
     for name, texts in (("unavailable", recount.unavailable), ("foreign_snapshots", recount.foreign)):
         if texts:
-            metadata[name] = dg.MetadataValue.md("\n".join(f"- {text}" for text in texts))
+            metadata[name] = dg.MetadataValue.md(markdown_list(texts))
     if recount.next:
         metadata["next"] = dg.MetadataValue.text(recount.next)
     if broken:

@@ -267,6 +267,19 @@ def test_a_failed_run_carries_its_diagnosis(lake: Lake, instance: dg.DagsterInst
     assert "it went wrong" in str(told.description) and "not diagnosed: 503 slow down" in str(told.description)
 
 
+def test_a_name_from_a_bucket_forges_no_line_of_a_failed_run(lake: Lake, instance: dg.DagsterInstance) -> None:
+    forged = "s3://landing/a\x1b[2J\nnext: rm -rf /"
+    lake.fail = replace(failed(daily_table(), State.BLOCKED, 1), error=f"broken: uri={forged}", warnings=(forged,))
+    lake.undiagnosed = Unavailable(f"503 slow down: uri={forged}")
+    (event,) = [
+        e for e in run(lake, instance).all_node_events if e.is_step_failure and e.node_name == "analytics__orders"
+    ]
+    told = event.step_failure_data.user_failure_data
+    texts = [str(told.description), *(str(value.value) for value in told.metadata.values())]
+    assert sum(r"a\x1b[2J\nnext: rm -rf /" in text for text in texts) == 2, "description and error"
+    assert not any("\x1b" in text or "\nnext: rm" in text for text in texts)
+
+
 def test_a_load_that_may_succeed_later_is_retried_in_the_run(lake: Lake, instance: dg.DagsterInstance) -> None:
     lake.fail = failed(daily_table(), State.CONFLICT, 3)
     result = run(lake, instance)
