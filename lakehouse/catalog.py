@@ -205,8 +205,9 @@ def refused_operation(error: BaseException) -> str | None:
     if isinstance(error, PermissionError):
         return ""
     if isinstance(error, OSError):
-        operation = re.search(r"ACCESS_DENIED during (\w+) operation", text)
-        return operation[1] if operation else "" if re.search(r"ACCESS_DENIED|AccessDenied", text) else None
+        answer = _answer_of_storage(error)
+        operation = re.search(r"ACCESS_DENIED during (\w+) operation", answer)
+        return operation[1] if operation else "" if re.search(r"ACCESS_DENIED|AccessDenied", answer) else None
     if isinstance(error, ForbiddenError):
         return ""
     denied = _is_sql(error) and re.search(r"InsufficientPrivilege|permission denied", text) is not None
@@ -242,20 +243,32 @@ def translate(error: BaseException, subject: str) -> LakehouseError | None:
             f"{subject}: no space left: {text}", next="give LAKEHOUSE_SPILL a local folder with more room"
         )
     if isinstance(error, OSError):
-        return _translate_storage(subject, text)
+        return _translate_storage(error, subject, text)
     return _translate_by_module(error, subject, text)
 
 
-def _translate_storage(subject: str, text: str) -> LakehouseError:
-    if re.search(r"ExpiredToken|EXPIRED", text):
+def _translate_storage(error: OSError, subject: str, text: str) -> LakehouseError:
+    answer = _answer_of_storage(error)
+    if re.search(r"ExpiredToken|EXPIRED", answer):
         return ConfigurationError(f"{subject}: the credentials for the table's storage have expired: {text}")
-    if re.search(r"ACCESS_DENIED|AccessDenied|INVALID_ACCESS_KEY|InvalidAccessKeyId|SIGNATURE|Forbidden|403", text):
+    if re.search(
+        r"ACCESS_DENIED|AccessDenied|INVALID_ACCESS_KEY|InvalidAccessKeyId|SIGNATURE|Forbidden|\b403\b", answer
+    ):
         return ConfigurationError(f"{subject}: the table's storage refuses our credentials: {text}")
-    if re.search(r"NO_SUCH_BUCKET|NoSuchBucket|bucket does not exist", text):
+    if re.search(r"TIME_TOO_SKEWED|TimeTooSkewed", answer):
+        return ConfigurationError(f"{subject}: this machine's clock differs from the storage's: {text}")
+    if re.search(r"NO_SUCH_BUCKET|NoSuchBucket|bucket does not exist", answer):
         return ConfigurationError(f"{subject}: the table's bucket is missing: {text}")
-    if re.search(r"HTTP status 301|AuthorizationHeaderMalformed|the bucket is located in", text):
+    if re.search(r"HTTP status 301|AuthorizationHeaderMalformed|the bucket is located in", answer):
         return ConfigurationError(f"{subject}: the table's bucket is in another region, set s3.region: {text}")
     return Unavailable(f"{subject}: the table's storage does not answer: {text}")
+
+
+def _answer_of_storage(error: OSError) -> str:
+    """What the storage said, without what it was asked for: numbers and words in the names of files mean nothing."""
+    text = str(error)
+    _, found, answer = text.rpartition("AWS Error ")
+    return answer if found else re.sub(r"'[^']*'|\"[^\"]*\"|\S*/\S*", " ", text)
 
 
 def _translate_by_module(error: BaseException, subject: str, text: str) -> LakehouseError | None:

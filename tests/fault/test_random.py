@@ -1,4 +1,4 @@
-"""Random faults: a few that change with the day here, more than five hundred under `make chaos` (SEED=n repeats them)."""
+"""Random faults: a few that change with the day here, over five hundred under `make chaos` (SEED=n repeats them)."""
 
 from __future__ import annotations
 
@@ -42,5 +42,7 @@ def test_random_faults(bench: Bench, tmp_path: Path, record_property: Record) ->
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("place", range(RUNS // STEPS))
-def test_more_than_five_hundred_random_faults(bench: Bench, tmp_path: Path, place: int, record_property: Record) -> None:
+def test_more_than_five_hundred_random_faults(
+    bench: Bench, tmp_path: Path, place: int, record_property: Record
+) -> None:
     run(bench, tmp_path, base_seed() * 1000 + place, STEPS, record_property)

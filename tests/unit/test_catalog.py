@@ -113,6 +113,11 @@ def sql_error(kind: type[sqlalchemy.exc.DBAPIError], text: str) -> sqlalchemy.ex
     return kind("statement", {}, Exception(text))
 
 
+def storage_error(answer: str, key: str = "data/00000.parquet") -> OSError:
+    """As PyArrow words it."""
+    return OSError(f"When initiating multiple part upload for key '{key}' in bucket 'lake': AWS Error {answer}")
+
+
 def aws_error(code: str) -> ClientError:
     return ClientError({"Error": {"Code": code, "Message": "no"}}, "UpdateTable")
 
@@ -131,6 +136,19 @@ def aws_error(code: str) -> ClientError:
         (aws_error("ThrottlingException"), Unavailable),
         (aws_error("ConcurrentModificationException"), Unavailable),
         (EndpointConnectionError(endpoint_url="http://glue"), Unavailable),
+        (storage_error("SLOW_DOWN during CreateMultipartUpload operation: slow"), Unavailable),
+        (storage_error("UNKNOWN (HTTP status 503) during HeadObject operation: No response body."), Unavailable),
+        (storage_error("ACCESS_DENIED during PutObject operation: no"), ConfigurationError),
+        (storage_error("ACCESS_DENIED during PutObject operation: no", "a" * 900), ConfigurationError),
+        (storage_error("SIGNATURE_DOES_NOT_MATCH during PutObject operation: no"), ConfigurationError),
+        (storage_error("REQUEST_TIME_TOO_SKEWED during PutObject operation: no"), ConfigurationError),
+        (storage_error("UNKNOWN (HTTP status 403) during PutObject operation: X"), ConfigurationError),
+        (storage_error("UNKNOWN (HTTP status 400) during PutObject operation: ExpiredToken"), ConfigurationError),
+        (storage_error("NO_SUCH_BUCKET during PutObject operation: no"), ConfigurationError),
+        (storage_error("SLOW_DOWN during PutObject operation: slow", "metadata/snap-7140382-0.avro"), Unavailable),
+        (storage_error("SLOW_DOWN during PutObject operation: slow", "EXPIRED/Forbidden/a.avro"), Unavailable),
+        (OSError("connection reset: s3://lake/403/snap-403-0.avro"), Unavailable),
+        (PermissionError("Forbidden"), ConfigurationError),
         (CommitFailedException("others were faster"), Conflict),
         (BadRequestError("table location must be within bucket warehouse"), ConfigurationError),
         (NoSuchIcebergTableError("a Hive table"), ConfigurationError),
