@@ -1,4 +1,5 @@
-"""What Ctrl-C leaves of a load: its receipt, which says as much as is certain. Decides nothing about the table."""
+"""What Ctrl-C and SIGTERM leave of a load: its receipt, which says as much as is certain. Decides nothing about the
+table."""
 
 from __future__ import annotations
 
@@ -16,12 +17,18 @@ from lakehouse.receipt_total import total
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
 
-EXIT_CODE = 130
-"""What a shell expects of a program that was interrupted."""
+
+INTERRUPTED = 130
+TERMINATED = 143
+"""What a shell expects of a program that was ended by a signal: 128 and its number."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: a scheduler wants the process to end, and kills it if it does not."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C in a load, with the receipt of what it has done until then."""
+    """Ctrl-C or SIGTERM in a load, with the receipt of what it has done until then."""
 
     def __init__(self, receipt: Receipt) -> None:
         super().__init__()
@@ -29,8 +36,8 @@ class Interrupted(KeyboardInterrupt):
 
 
 def interruption(table: str, step: str) -> LakehouseError:
-    """Ctrl-C as an error of the tree, for a receipt; `step` as the lease has it, empty before the load began with the
-    source."""
+    """The interruption as an error of the tree, for a receipt; `step` as the lease has it, empty before the load began
+    with the source."""
     command = f"lakehouse diagnose {shlex.quote(table)}"
     if step == COMMIT:
         text = f"table {table}: interrupted while the commit was on its way: it may have landed, or land yet"
@@ -58,4 +65,10 @@ def interrupted(
 def last_receipt(declaration: Declaration, run_id: str, stop: KeyboardInterrupt) -> Receipt:
     """The receipt of a load that was stopped, also before it began."""
     found = stop if isinstance(stop, Interrupted) else interrupted(declaration, run_id, stop)
-    return replace(found.receipt, exit_code=EXIT_CODE)
+    return replace(found.receipt, exit_code=TERMINATED if _is_terminated(stop) else INTERRUPTED)
+
+
+def _is_terminated(stop: BaseException | None) -> bool:
+    while stop is not None and not isinstance(stop, Terminated):
+        stop = stop.__cause__
+    return stop is not None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
+import threading
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
@@ -37,6 +39,7 @@ from lakehouse.cli import (
 )
 from lakehouse.cli.output import print_error, print_failure, writing
 from lakehouse.errors import ConfigurationError, LakehouseError, UsageError
+from lakehouse.interruption import INTERRUPTED, TERMINATED, Terminated
 from lakehouse.redaction import redacted, remember, secrets_in
 
 app = typer.Typer(
@@ -74,16 +77,32 @@ def run() -> None:
     a scheduler a load that has committed as one that was killed.
     """
     code: object = 0
+    terminated = _obey_sigterm()
     try:
         main()
     except SystemExit as stop:
-        code = stop.code
+        code = TERMINATED if stop.code == INTERRUPTED and terminated.is_set() else stop.code
     status = code if isinstance(code, int) else 0 if code is None else 1
     with suppress(ValueError):  # closed
         status = _flushed(status)
     with suppress(OSError, ValueError):
         sys.stderr.flush()
     os._exit(status)
+
+
+def _obey_sigterm() -> threading.Event:
+    """End as after Ctrl-C where a scheduler ends the process: a load leaves its receipt, and its lease is free at once.
+    Returns what is set then."""
+    asked = threading.Event()
+
+    def stop(*_: object) -> NoReturn:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not break off what the first one has begun
+        asked.set()
+        raise Terminated
+
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, stop)
+    return asked
 
 
 def _flushed(status: int) -> int:
@@ -117,7 +136,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(stop.exit_code)
     except typer.Abort as stop:
         if not isinstance(stop.__cause__, EOFError):  # typer takes any for the end of a person's input
-            sys.exit(130)
+            sys.exit(INTERRUPTED)
         _report_bug(given, stop.__cause__, debug=debug)
     except TyperException as error:
         context = getattr(error, "ctx", None)  # of the command whose argument is wrong

@@ -40,6 +40,7 @@ def fetch_all(
     waiting: deque[tuple[LandingObject, Path | None, Future[Path | bytes | FetchError]]] = deque()
     rest = ((o, None if o.size <= small else folder / f"object-{index:06d}") for index, o in enumerate(objects))
     unavailable, most, waiting_bytes = 0, ahead, 0
+    patient = True
     try:
         while True:
             while len(waiting) < ahead or (len(waiting) < most and waiting_bytes < WAITING_BYTES):
@@ -61,8 +62,12 @@ def fetch_all(
             finally:
                 if path is not None:
                     path.unlink(missing_ok=True)
+    except BaseException as stop:
+        # whoever stops us from outside does not wait for a service that is silent
+        patient = isinstance(stop, (Exception, GeneratorExit))
+        raise
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        pool.shutdown(wait=patient, cancel_futures=True)
         for _, path, _ in waiting:
             if path is not None:
                 path.unlink(missing_ok=True)

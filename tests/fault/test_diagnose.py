@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import signal
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,8 @@ from lakehouse.errors import ConfigurationError
 from lakehouse.lease import read_lease
 from lakehouse.lease_record import LeaseHolder, LeaseRecord, encode_record
 from lakehouse.process import Process
+from tests.fault.cell import Bench
+from tests.fault.services import SERVICE_FAULTS, until
 from tests.lake import DAY_1, DAY_2, Lake, csv, order, slow_down
 
 MOST_COMMANDS = 6
@@ -141,6 +144,25 @@ def test_a_load_that_is_interrupted(
     assert (found["state"], found["exit_code"], found["next"]) == (state, code, f"lakehouse load {lake.table}")
     assert "interrupted" in found["why"] and "interrupted" in found["evidence"]["lease"]
     assert mended_by_its_commands(lake) == [state]
+    assert_undisturbed(lake)
+
+
+def test_a_load_that_a_scheduler_ends(bench: Bench, lake: Lake) -> None:
+    """SIGTERM is told as Ctrl-C, also while S3 is silent: the scheduler would kill a process that waits for it."""
+    loaded_once(lake)
+    more_lands(lake)
+    SERVICE_FAULTS["s3_silent"](bench.network, lake)
+    load = lake.start("load", lake.table, "--json", env=bench.network.env)
+    until(lambda: bench.network.hits > 0, "the load reads no object")
+    load.terminate()
+    out, said = load.communicate(timeout=20)
+    bench.network.clear()
+    receipt = json.loads(out)
+    assert (load.returncode, receipt["exit_code"], receipt["state"]) == (143, 143, "failed"), said
+    assert "interrupted at step" in receipt["error"] and receipt["next"] == f"lakehouse diagnose {lake.table}"
+    found = diagnosed(lake)
+    assert found["state"] == Condition.DURING_STAGING and "was interrupted" in found["why"]
+    assert mended_by_its_commands(lake) == [Condition.DURING_STAGING]
     assert_undisturbed(lake)
 
 
