@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import signal
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -203,6 +206,19 @@ def test_a_record_that_nobody_can_read_is_an_error_of_its_table(lake: Lake) -> N
     code, error, _ = lake.said("maintain", lake.table, "orphans", "--json")
     assert code == 1 and services.state.uri(key) in error["error"]
     services.state.delete(key)
+    assert diagnosed(lake)["state"] == Condition.NOTHING
+
+
+def test_a_forged_name_forges_no_command_and_the_one_that_is_printed_works_in_bash(lake: Lake) -> None:
+    lake.put(DAY_1, "a\nnext: rm -rf x\x1b[2J 'q' \"d\"\t$(id).csv", "order_id,nonsense\n1,2\n")
+    assert lake.load().exit_code == 1
+    code, _, said = lake.said("diagnose", lake.table)
+    assert code == 1 and "\x1b" not in said
+    (line,) = [line for line in said.splitlines() if line.startswith("next:")]
+    command = line.removeprefix("next:").strip().replace("TEXT", "forged")
+    script = f'lakehouse() {{ {shlex.quote(sys.executable)} -m lakehouse "$@"; }}; {command}'
+    ended = subprocess.run(["bash", "-c", script], env={**os.environ, **lake.env}, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
     assert diagnosed(lake)["state"] == Condition.NOTHING
 
 
