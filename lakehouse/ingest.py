@@ -48,7 +48,8 @@ from lakehouse.receipt import ReceiptBuilder, batch_line, failed_receipt, plan_l
 from lakehouse.receipt_total import total
 from lakehouse.refuse import refuse
 from lakehouse.services import Progress, Services
-from lakehouse.storage import Storage, open_storage, split_uri
+from lakehouse.stopping import noticing_stops, raise_if_stopped, stops_first
+from lakehouse.storage import Storage, open_root
 from lakehouse.target import Target, foreign_since_bookmark, summary
 from lakehouse.transform import check_sql
 
@@ -87,7 +88,7 @@ def ingest(declaration: Declaration, request: LoadRequest, services: Services) -
     parts: list[Receipt] = []
     try:
         _check(declaration, request)
-        with _lease(declaration, request, services) as lease:
+        with noticing_stops(), _lease(declaration, request, services) as lease:
             fault_point("after_lease")
             for one in declaration.by_source:
                 parts.append(_ingest(one, request, services, watch=watch, lease=lease))
@@ -128,7 +129,7 @@ def plan_load(declaration: Declaration, request: LoadRequest, services: Services
     now, places = services.now(), Places(declaration.source)
     with in_bulk(), ThreadPoolExecutor(1, thread_name_prefix="position") as beside:
         found = beside.submit(find_position, declaration, services)
-        listing = _discover(_landing(declaration, services), declaration, request, places)
+        listing = _discover(open_root(declaration.source.uri, services.env), declaration, request, places)
         position = found.result()
         versions = _versions(declaration, request, position, services)
         question = None if request.accept_new else open_question(declaration, position, services)
@@ -167,7 +168,7 @@ class _Load:
         self._builder = builder
         self._lease = lease
         self._step = ""
-        self._landing = _landing(declaration, services)
+        self._landing = open_root(declaration.source.uri, services.env)
         self._places = Places(declaration.source)
         self._failed: set[str] = set()
         self._tries = 0
@@ -236,6 +237,7 @@ class _Load:
     def _tell(self, progress: Progress, *, batch_id: str | None = None) -> None:
         """Progress goes to whoever watches; a new step also into the lease, where `status` and a crash leave it."""
         self._forward(progress)
+        raise_if_stopped()
         if progress.step != self._step:
             before = None if self._step else ""  # what stands there at first is of another source
             self._step = progress.step
@@ -269,7 +271,8 @@ class _Load:
         self._step = "stage"
         self._lease.update(step=self._step, batch_id=task.batch_id, attempt_id=task.attempt_id)
         try:
-            result = run_batch(task, landing=self._landing, services=self._services, watch=self._watch)
+            with stops_first():
+                result = run_batch(task, landing=self._landing, services=self._services, watch=self._watch)
         except LakehouseError as error:
             state = State.UNKNOWN if isinstance(error, OutcomeUnknown) else State.FAILED
             self._record(task, error.message, state, exit_code=error.exit_code, next_step=error.next)
@@ -387,11 +390,6 @@ def _versions(
 ) -> VersionRange | None:
     newest = position.target.bookmark
     return versions_between(declaration, newest, services, first=request.from_batch, last=request.to_batch)
-
-
-def _landing(declaration: Declaration, services: Services) -> Storage:
-    root, _ = split_uri(declaration.source.uri)
-    return open_storage(root, services.env)
 
 
 def _lease(declaration: Declaration, request: LoadRequest, services: Services) -> AbstractContextManager[Lease]:

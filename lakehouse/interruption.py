@@ -13,18 +13,10 @@ from lakehouse.lease_record import COMMIT
 from lakehouse.model import Receipt
 from lakehouse.receipt import failed_receipt
 from lakehouse.receipt_total import total
+from lakehouse.stopping import stop_code
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
-
-
-INTERRUPTED = 130
-TERMINATED = 143
-"""What a shell expects of a program that was ended by a signal: 128 and its number."""
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM: a scheduler wants the process to end, and kills it if it does not."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -65,10 +57,4 @@ def interrupted(
 def last_receipt(declaration: Declaration, run_id: str, stop: KeyboardInterrupt) -> Receipt:
     """The receipt of a load that was stopped, also before it began."""
     found = stop if isinstance(stop, Interrupted) else interrupted(declaration, run_id, stop)
-    return replace(found.receipt, exit_code=TERMINATED if _is_terminated(stop) else INTERRUPTED)
-
-
-def _is_terminated(stop: BaseException | None) -> bool:
-    while stop is not None and not isinstance(stop, Terminated):
-        stop = stop.__cause__
-    return stop is not None
+    return replace(found.receipt, exit_code=stop_code())

@@ -59,6 +59,7 @@ class Lake:
     fail: Receipt | None = None
     broken: Exception | None = None
     undiagnosed: Exception | None = None
+    stop: BaseException | None = None
     now: datetime = NOW
     missing_rows: int = 0
     progress: list[Progress] = field(default_factory=list)
@@ -133,6 +134,8 @@ class Lake:
 
     def _ingest(self, declaration: Declaration, request: LoadRequest, services: Services) -> Receipt:
         self.requests.append(request)
+        if self.stop:
+            raise self.stop
         if self.fail:
             return replace(self.fail, run_id=request.run_id, bookmark_version=self.bookmark.version)
         plan = self._plan(declaration, request, services)

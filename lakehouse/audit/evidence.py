@@ -30,7 +30,7 @@ from lakehouse.position import Position, detached_target, find_position
 from lakehouse.process import Process, is_gone, this_process
 from lakehouse.services import Services
 from lakehouse.state import walk
-from lakehouse.storage import Storage, open_storage, split_uri
+from lakehouse.storage import Storage, open_root
 from lakehouse.target import Target
 
 if TYPE_CHECKING:
@@ -217,8 +217,7 @@ def _attempt(record: AttemptRecord) -> Attempt:
 
 def _quarantined(declaration: Declaration, bookmark: Bookmark, services: Services) -> list[tuple[str, str]]:
     """Some objects that could not be read, that no operator has skipped, and that are listed as they were."""
-    root, _ = split_uri(declaration.source.uri)
-    landing = open_storage(root, services.env)
+    landing = open_root(declaration.source.uri, services.env)
     there = (
         (item.object.uri, item.reason)
         for item in _unread(bookmark)

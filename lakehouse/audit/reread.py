@@ -25,7 +25,7 @@ from lakehouse.model import Decision, Equation, ObjectDecision, ObjectOutcome, R
 from lakehouse.position import Position
 from lakehouse.services import Services
 from lakehouse.state import walk
-from lakehouse.storage import open_storage, split_uri
+from lakehouse.storage import open_root
 from lakehouse.transform import transform
 
 if TYPE_CHECKING:
@@ -52,14 +52,13 @@ def reread_equations(
     claimed = _wanted(declaration, position, landing_date, services)
     batches = _whole_batches(claimed, position, services) if declaration.sql else None
     wanted = claimed if batches is None else sorted((s for b in batches for s in b), key=lambda s: s.object.uri)
-    root, _ = split_uri(declaration.source.uri)
     staged = stage_objects(
         con,
         declaration,
         [ObjectDecision(s.object, s.landing_date, Decision.PLANNED, "reread") for s in wanted],
         table=position.target.table,
         bookmark=position.bookmark,
-        landing=open_storage(root, services.env),
+        landing=open_root(declaration.source.uri, services.env),
         folder=folder / "landing",
         now=services.now(),
         services=services,

@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import tempfile
-import threading
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
@@ -39,8 +38,11 @@ from lakehouse.cli import (
 )
 from lakehouse.cli.output import print_error, print_failure, writing
 from lakehouse.errors import ConfigurationError, LakehouseError, UsageError
-from lakehouse.interruption import INTERRUPTED, TERMINATED, Terminated
 from lakehouse.redaction import redacted, remember, secrets_in
+from lakehouse.stopping import noticing_stops, stop_code, stopped
+
+INTERRUPTED = 130
+"""What typer makes of a KeyboardInterrupt."""
 
 app = typer.Typer(
     name="lakehouse",
@@ -77,11 +79,11 @@ def run() -> None:
     a scheduler a load that has committed as one that was killed.
     """
     code: object = 0
-    terminated = _obey_sigterm()
+    _obey_sigterm()
     try:
         main()
     except SystemExit as stop:
-        code = TERMINATED if stop.code == INTERRUPTED and terminated.is_set() else stop.code
+        code = stop.code
     status = code if isinstance(code, int) else 0 if code is None else 1
     with suppress(ValueError):  # closed
         status = _flushed(status)
@@ -90,19 +92,15 @@ def run() -> None:
     os._exit(status)
 
 
-def _obey_sigterm() -> threading.Event:
-    """End as after Ctrl-C where a scheduler ends the process: a load leaves its receipt, and its lease is free at once.
-    Returns what is set then."""
-    asked = threading.Event()
+def _obey_sigterm() -> None:
+    """End as after Ctrl-C when a scheduler ends the process: a load leaves its receipt, and its lease is free."""
 
     def stop(*_: object) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not break off what the first one has begun
-        asked.set()
-        raise Terminated
+        raise KeyboardInterrupt
 
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, stop)
-    return asked
 
 
 def _flushed(status: int) -> int:
@@ -128,15 +126,22 @@ def main(arguments: list[str] | None = None) -> None:
     debug = "--debug" in given
     given = [a for a in given if a != "--debug"]
     remember(secrets_in(os.environ))
+    with noticing_stops():
+        _run(given, debug=debug)
+
+
+def _run(given: list[str], *, debug: bool) -> NoReturn:
     try:
         _refuse_other_bytes(given)
         code = app(given, prog_name="lakehouse", standalone_mode=False)
+        if code == INTERRUPTED:
+            code = stop_code()
         sys.exit(code if isinstance(code, int) else 0)
     except typer.Exit as stop:
         sys.exit(stop.exit_code)
     except typer.Abort as stop:
         if not isinstance(stop.__cause__, EOFError):  # typer takes any for the end of a person's input
-            sys.exit(INTERRUPTED)
+            sys.exit(stop_code())
         _report_bug(given, stop.__cause__, debug=debug)
     except TyperException as error:
         context = getattr(error, "ctx", None)  # of the command whose argument is wrong
@@ -155,6 +160,8 @@ def main(arguments: list[str] | None = None) -> None:
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:  # noqa: BLE001 - the last net: nothing goes out as it came, nor does a panic of Rust
+        if stopped():
+            sys.exit(stop_code())
         _report_bug(given, error, debug=debug)
 
 

@@ -39,7 +39,7 @@ from lakehouse.placement import landing_date
 from lakehouse.plan import decide_objects
 from lakehouse.position import Position, find_position
 from lakehouse.services import Services
-from lakehouse.storage import open_storage, split_uri
+from lakehouse.storage import open_root
 
 if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
@@ -169,8 +169,7 @@ def publish_proposal(
 
 def list_source(declaration: Declaration, services: Services, window: Window) -> tuple[LandingObject, ...]:
     """The objects of the source now, of a window alone where its days have prefixes."""
-    root, _ = split_uri(declaration.source.uri)
-    return discover(open_storage(root, services.env), declaration.source, window)
+    return discover(open_root(declaration.source.uri, services.env), declaration.source, window)
 
 
 def _ruled(item: ObjectDecision, outcome: ObjectOutcome) -> Ruled:

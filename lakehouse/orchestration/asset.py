@@ -13,6 +13,7 @@ No `from __future__ import annotations` here: Dagster reads the annotations of t
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import dagster as dg
@@ -21,7 +22,7 @@ from pydantic import Field
 from lakehouse import naming
 from lakehouse.errors import LakehouseError
 from lakehouse.model import GLUE_MODES, Mode, Receipt, State
-from lakehouse.orchestration.failure import fail_load, fail_with, has_failed
+from lakehouse.orchestration.failure import fail_load, fail_with, has_failed, telling_interruptions
 from lakehouse.orchestration.history import last_materialization
 from lakehouse.orchestration.library import Library
 from lakehouse.orchestration.metadata import (
@@ -90,12 +91,14 @@ def build_asset(declaration: "Declaration", library: Library, report_checks: Rep
     def load(context: dg.AssetExecutionContext, config: LoadConfig) -> Iterator[dg.MaterializeResult[None]]:
         keys = partition_keys(context)
         services = _open(context, declaration, library)
-        receipt = _ingest(context, declaration, library, services, config=config, keys=keys)
+        diagnose = partial(library.diagnose, declaration, services)
+        with telling_interruptions(context, diagnose=diagnose):
+            receipt = _ingest(context, declaration, library, services, config=config, keys=keys)
         context.log.info(receipt_text(receipt))
         _warn_if_dagster_is_ahead(context, receipt)
         if has_failed(receipt):
             _observe(context, receipt, keys)
-            fail_load(context, receipt, diagnose=lambda: library.diagnose(declaration, services))
+            fail_load(context, receipt, diagnose=diagnose)
         if receipt.state is State.COMMITTED or (
             receipt.state is State.NOTHING_TO_DO and _is_awaited(context, receipt, keys)
         ):

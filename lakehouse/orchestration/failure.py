@@ -5,7 +5,8 @@ Field case O11: Dagster retries a failed run as a whole, whatever the step said,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 import dagster as dg
@@ -57,6 +58,23 @@ def fail_load(
         text=text,
         metadata=metadata,
     )
+
+
+@contextmanager
+def telling_interruptions(
+    context: dg.AssetExecutionContext, *, diagnose: Callable[[], Sequence[Diagnosis]]
+) -> Iterator[None]:
+    """A run that is terminated says in its log where the table stands: Dagster tells of such a failure only that it was
+    interrupted."""
+    try:
+        yield
+    except BaseException as stop:
+        if not isinstance(stop, Exception):
+            try:
+                context.log.error(diagnosis_text(diagnose()))
+            except LakehouseError as error:
+                context.log.error(f"not diagnosed: {error_text(error)}")
+        raise
 
 
 def fail_with(context: RunContext, error: LakehouseError) -> NoReturn:

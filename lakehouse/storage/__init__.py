@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakehouse.storage.interface import Storage
-from lakehouse.storage.open import open_storage, split_uri
+from lakehouse.storage.open import open_root, open_storage, split_uri
 from lakehouse.storage.patience import Patience
 
-__all__ = ["Patience", "Storage", "open_storage", "split_uri"]
+__all__ = ["Patience", "Storage", "open_root", "open_storage", "split_uri"]

@@ -280,6 +280,15 @@ def test_a_name_from_a_bucket_forges_no_line_of_a_failed_run(lake: Lake, instanc
     assert not any("\x1b" in text or "\nnext: rm" in text for text in texts)
 
 
+def test_a_terminated_run_tells_its_diagnosis_in_its_log(lake: Lake, instance: dg.DagsterInstance) -> None:
+    lake.stop = KeyboardInterrupt()
+    assert not run(lake, instance).success
+    (told,) = instance.get_run_records()
+    entries = instance.all_logs(told.dagster_run.run_id)
+    (text,) = [entry.user_message for entry in entries if "diagnosis" in entry.user_message]
+    assert "diagnosis of source orders: blocked" in text and "next: lakehouse gate accept" in text
+
+
 def test_a_load_that_may_succeed_later_is_retried_in_the_run(lake: Lake, instance: dg.DagsterInstance) -> None:
     lake.fail = failed(daily_table(), State.CONFLICT, 3)
     result = run(lake, instance)

@@ -31,6 +31,7 @@ LAYERS = (
     (
         "faults",
         "process",
+        "stopping",
         "settings",
         "scratch",
         "secrets",
