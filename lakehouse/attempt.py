@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from lakehouse.declaration import Declaration
 
 FORMAT = 1
+CLOCKS_DIFFER = timedelta(minutes=1)
+"""By so much the storage's clock and ours may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,17 @@ def write_record(storage: Storage, root: str, record: AttemptRecord) -> None:
     storage.put(root + naming.attempt_record(record.attempt_id), json.dumps(body, indent=1).encode())
 
 
-def read_records(storage: Storage, root: str) -> Iterator[AttemptRecord]:
-    """Every record below `root`, newest first. Raises DataError for one that is no record of a format that is known."""
-    keys = [storage.key(item.uri) for item in storage.list(root + naming.attempts_folder())]
-    found = zip(keys, storage.read_many(keys), strict=True)
-    records = [_parse(data, uri=storage.uri(key)) for key, data in found if data is not None]
+def read_records(storage: Storage, root: str, *, answered: datetime | None = None) -> Iterator[AttemptRecord]:
+    """Every record below `root`, newest first. Raises DataError for one that is no record of a format that is known;
+    one that was surely written before `answered`, when a batch made it history, is left out then."""
+    items = [*storage.list(root + naming.attempts_folder())]
+    records = []
+    for item, data in zip(items, storage.read_many([storage.key(item.uri) for item in items]), strict=True):
+        try:
+            records += [_parse(data, uri=item.uri)] if data is not None else []
+        except DataError:
+            if answered is None or item.last_modified >= answered - CLOCKS_DIFFER:
+                raise
     yield from sorted(records, key=lambda r: r.ended_at, reverse=True)
 
 

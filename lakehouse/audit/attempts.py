@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lakehouse import naming
 from lakehouse.attempt import AttemptRecord, read_records
 from lakehouse.bookmark import UPKEEP
-from lakehouse.model import NEW_TABLE
+from lakehouse.model import NEW_TABLE, Manifest
 from lakehouse.position import Position
 from lakehouse.services import Services
 from lakehouse.state import walk
@@ -29,14 +29,22 @@ def open_attempts(declaration: Declaration, position: Position, services: Servic
 
 def decided_version(position: Position, services: Services) -> int:
     """The newest version that a batch or an operator made: upkeep answers no attempt."""
-    manifests = (manifest for manifest, _ in walk(services.state, position.target.bookmark))
-    return next((m.bookmark_version for m in manifests if m.kind not in UPKEEP), 0)
+    decided = _decided(position.target, services)
+    return decided.bookmark_version if decided else 0
+
+
+def _decided(target: Target, services: Services) -> Manifest | None:
+    manifests = (manifest for manifest, _ in walk(services.state, target.bookmark))
+    return next((m for m in manifests if m.kind not in UPKEEP), None)
 
 
 def attempt_records(declaration: Declaration, target: Target, services: Services) -> list[AttemptRecord]:
-    """Every record of an attempt at the source, in this life of the table and before it was made, newest first."""
+    """Every record of an attempt at the source, in this life of the table and before it was made, newest first; those
+    that a batch has answered as far as they can be read."""
     lives = dict.fromkeys([target.uuid, NEW_TABLE])
     roots = [naming.incarnation_root(services.catalog_name, declaration.table, life) for life in lives]
-    found = chain.from_iterable(read_records(services.state, root) for root in roots)
+    decided = _decided(target, services)
+    answered = decided.written_at if decided else None
+    found = chain.from_iterable(read_records(services.state, root, answered=answered) for root in roots)
     ours = [r for r in found if r.context == declaration.context]
     return sorted(ours, key=lambda r: r.ended_at, reverse=True)

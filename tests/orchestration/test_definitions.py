@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import dagster as dg
@@ -32,6 +33,16 @@ def built() -> dg.Definitions:
 def test_the_code_location_loads_both_tables(definitions: dg.Definitions) -> None:
     dg.Definitions.validate_loadable(definitions)
     assert set(definitions.resolve_all_asset_keys()) == {ORDERS, READINGS}
+
+
+def test_the_code_location_serves_the_folder_that_the_environment_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from assets.definitions import defs
+
+    shutil.copytree(ASSETS / "defs" / "orders", tmp_path / "elsewhere")
+    monkeypatch.setenv("LAKEHOUSE_ASSETS", str(tmp_path))
+    assert set(defs().resolve_all_asset_keys()) == {ORDERS}
 
 
 def test_names_pools_and_partitions(definitions: dg.Definitions) -> None:

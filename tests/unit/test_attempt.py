@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lakehouse import naming
-from lakehouse.attempt import AttemptRecord, read_records, write_record
+from lakehouse.attempt import CLOCKS_DIFFER, AttemptRecord, read_records, write_record
 from lakehouse.errors import DataError
 from lakehouse.model import GateResult, Reference, State
 from lakehouse.storage import Storage, open_storage
@@ -63,6 +63,16 @@ def test_what_is_no_record_is_named(storage: Storage, data: bytes) -> None:
     with pytest.raises(DataError, match="the record of an attempt cannot be read") as caught:
         [*read_records(storage, ROOT)]
     assert storage.uri(key) in caught.value.message and storage.uri(key) in caught.value.next
+
+
+def test_what_is_no_record_is_no_obstacle_once_it_is_surely_history(storage: Storage) -> None:
+    write_record(storage, ROOT, RECORD)
+    storage.put(ROOT + naming.attempt_record("broken"), b"garbage")
+    (broken,) = [item for item in storage.list(ROOT) if "broken" in item.uri]
+    later = broken.last_modified + CLOCKS_DIFFER
+    assert [*read_records(storage, ROOT, answered=later + timedelta(seconds=1))] == [RECORD]
+    with pytest.raises(DataError):
+        [*read_records(storage, ROOT, answered=later)]
 
 
 def test_a_record_of_an_earlier_release_has_no_fields_of_a_later_one(storage: Storage) -> None:
