@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from pyiceberg.catalog import Catalog
@@ -11,10 +12,11 @@ from lakehouse.catalog import open_catalog
 from lakehouse.declaration import Declaration
 from lakehouse.doctor.buckets import check_source, check_state
 from lakehouse.doctor.catalogs import account_of, check_catalog, check_table
-from lakehouse.doctor.check import Check, missing, ok, skipped
+from lakehouse.doctor.check import Check, Standing, missing, ok, skipped, warning
 from lakehouse.doctor.machine import check_credentials, check_releases, check_room
-from lakehouse.errors import ConfigurationError, LakehouseError
-from lakehouse.services import state_address
+from lakehouse.errors import ConfigurationError, LakehouseError, RetryLater
+from lakehouse.position import find_position
+from lakehouse.services import open_services, state_address
 from lakehouse.settings import Settings, read_settings
 from lakehouse.storage import Patience, open_storage
 
@@ -47,9 +49,10 @@ def examine(
     for uri in sources:
         yield from _source(uri, env, new_id=new_id)
     catalogs = dict.fromkeys([one.catalog or settings.catalog for one in declarations] or [settings.catalog])
-    states: set[str] = set()
+    states: dict[str, bool] = {}
     for name in catalogs:
-        tables = [one.table for one in declarations if (one.catalog or settings.catalog) == name]
+        here = [one for one in declarations if (one.catalog or settings.catalog) == name]
+        tables = [one.table for one in here]
         opened = _opened(name)
         if isinstance(opened, Check):
             yield opened
@@ -60,9 +63,13 @@ def examine(
         address = _state(settings, opened)
         if isinstance(address, Check):
             yield address
-        elif address not in states:
-            states.add(address)
-            yield from _state_checks(address, env, now=now, new_id=new_id)
+            continue
+        if address not in states:
+            found = [*_state_checks(address, env, now=now, new_id=new_id)]
+            states[address] = all(check.standing is not Standing.MISSING for check in found)
+            yield from found
+        for one in here if not isinstance(opened, Check) else ():
+            yield _bookmark(one, name, address, env) if states[address] else _unread(one)
 
 
 def _source(uri: str, env: Mapping[str, str], *, new_id: Callable[[], str]) -> Iterator[Check]:
@@ -114,6 +121,24 @@ def _state_checks(
         yield _told("state create", address, error)
     else:
         yield from check_state(storage, region=region_of(env), new_id=new_id(), now=now)
+
+
+def _bookmark(declaration: Declaration, catalog: str, address: str, env: Mapping[str, str]) -> Check:
+    """Whether every source of a table finds its bookmark, and the state behind it, where these settings point."""
+    try:
+        services = open_services(env, catalog=catalog)
+        services = replace(services, state=open_storage(address, env, patience=PATIENCE))
+        versions = [find_position(one, services).bookmark.version for one in declaration.by_source]
+    except LakehouseError as error:
+        if error.exit_code not in (ConfigurationError.exit_code, RetryLater.exit_code):
+            command = f"lakehouse diagnose {declaration.table}"
+            return warning("bookmark", declaration.table, error.message, next=command)
+        return _told("bookmark", declaration.table, error)
+    return ok("bookmark", declaration.table, "at version " + ", ".join(map(str, versions)))
+
+
+def _unread(declaration: Declaration) -> Check:
+    return skipped("bookmark", declaration.table, "the state cannot be used")
 
 
 def _told(name: str, subject: str, error: LakehouseError) -> Check:

@@ -192,6 +192,28 @@ def test_an_environment_that_does_not_fit(
     assert detail in found[0]["detail"]
 
 
+def test_a_state_that_is_not_the_bookmarks_and_one_that_is_damaged(
+    lake: DoorLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded(lake)
+    code, checks = lake.doctor()
+    assert (code, by_name(checks, "bookmark")[0]["detail"]) == (0, "at version 1")
+    state = lake.services().state
+    (manifest,) = [
+        item.uri for item in state.list("") if lake.name in item.uri and item.uri.endswith("manifest.parquet")
+    ]
+    state.delete(state.key(manifest))
+    code, checks = lake.doctor()
+    (found,) = by_name(checks, "bookmark")
+    assert (code, found["standing"], found["next"]) == (0, "warning", f"lakehouse diagnose {lake.table}")
+    assert manifest in found["detail"]
+    monkeypatch.setattr(DoorLake, "env", lake.env | {"LAKEHOUSE_STATE": "s3://state/elsewhere"})
+    code, checks = lake.doctor()
+    (found,) = by_name(checks, "bookmark")
+    assert (code, found["standing"], found["exit_code"]) == (2, "missing", 2)
+    assert "point LAKEHOUSE_STATE at" in found["next"]
+
+
 def test_one_line_for_each_check_for_people(lake: DoorLake, door: S3Door) -> None:
     door.refuse = lambda one: DENIED if (one.bucket, one.action) == ("landing", "s3:GetObject") else None
     code, _, printed = lake.said("doctor", lake.table)
