@@ -58,10 +58,8 @@ class LocalLake:
             "LAKEHOUSE_MEMORY": "512MB",
         }
         bucket = LocalBucket(self.folder / "landing")
-        self._open.enter_context(patch.object(lakehouse.ingest, "open_storage", lambda root, env: bucket))
-        self._open.enter_context(
-            patch.object(lakehouse.operate.object_change, "open_storage", lambda root, env: bucket)
-        )
+        self._open.enter_context(patch.object(lakehouse.ingest, "open_root", lambda uri, env: bucket))
+        self._open.enter_context(patch.object(lakehouse.operate.object_change, "open_root", lambda uri, env: bucket))
         if not self.with_ledger:
             self._open.enter_context(patch.object(lakehouse.ingest, "sync", lambda standing, services: None))
         with changed_environment(env):
