@@ -21,15 +21,18 @@ if TYPE_CHECKING:
 
 def open_attempts(declaration: Declaration, position: Position, services: Services) -> Iterator[AttemptRecord]:
     """Attempts on the bookmark as it stands that ended unpublished, newest first: the next batch makes them history."""
-    since = decided_version(position, services)
-    for record in attempt_records(declaration, position.target, services):
-        if record.bookmark_version >= since:
+    decided = _decided(position.target, services)
+    for record in _records(declaration, position.target, services, decided):
+        if record.bookmark_version >= _version(decided):
             yield record
 
 
 def decided_version(position: Position, services: Services) -> int:
     """The newest version that a batch or an operator made: upkeep answers no attempt."""
-    decided = _decided(position.target, services)
+    return _version(_decided(position.target, services))
+
+
+def _version(decided: Manifest | None) -> int:
     return decided.bookmark_version if decided else 0
 
 
@@ -41,9 +44,14 @@ def _decided(target: Target, services: Services) -> Manifest | None:
 def attempt_records(declaration: Declaration, target: Target, services: Services) -> list[AttemptRecord]:
     """Every record of an attempt at the source, in this life of the table and before it was made, newest first; those
     that a batch has answered as far as they can be read."""
+    return _records(declaration, target, services, _decided(target, services))
+
+
+def _records(
+    declaration: Declaration, target: Target, services: Services, decided: Manifest | None
+) -> list[AttemptRecord]:
     lives = dict.fromkeys([target.uuid, NEW_TABLE])
     roots = [naming.incarnation_root(services.catalog_name, declaration.table, life) for life in lives]
-    decided = _decided(target, services)
     answered = decided.written_at if decided else None
     found = chain.from_iterable(read_records(services.state, root, answered=answered) for root in roots)
     ours = [r for r in found if r.context == declaration.context]

@@ -16,7 +16,7 @@ from lakehouse.doctor.check import Check, Standing, missing, ok, skipped, warnin
 from lakehouse.doctor.machine import check_credentials, check_releases, check_room
 from lakehouse.errors import ConfigurationError, LakehouseError, RetryLater
 from lakehouse.position import find_position
-from lakehouse.services import open_services, state_address
+from lakehouse.services import Services, open_services, state_address
 from lakehouse.settings import Settings, read_settings
 from lakehouse.storage import Patience, open_storage
 
@@ -68,8 +68,8 @@ def examine(
             found = [*_state_checks(address, env, now=now, new_id=new_id)]
             states[address] = all(check.standing is not Standing.MISSING for check in found)
             yield from found
-        for one in here if not isinstance(opened, Check) else ():
-            yield _bookmark(one, name, address, env) if states[address] else _unread(one)
+        if not isinstance(opened, Check):
+            yield from _bookmarks(here, name, address if states[address] else None, env)
 
 
 def _source(uri: str, env: Mapping[str, str], *, new_id: Callable[[], str]) -> Iterator[Check]:
@@ -123,11 +123,25 @@ def _state_checks(
         yield from check_state(storage, region=region_of(env), new_id=new_id(), now=now)
 
 
-def _bookmark(declaration: Declaration, catalog: str, address: str, env: Mapping[str, str]) -> Check:
-    """Whether every source of a table finds its bookmark, and the state behind it, where these settings point."""
+def _bookmarks(
+    declarations: Sequence[Declaration], catalog: str, address: str | None, env: Mapping[str, str]
+) -> Iterator[Check]:
+    """Whether every source of each table finds its bookmark, and the state behind it, where these settings point;
+    `address` is None where the state cannot be used."""
+    if address is None:
+        yield from (skipped("bookmark", one.table, "the state cannot be used") for one in declarations)
+        return
     try:
         services = open_services(env, catalog=catalog)
         services = replace(services, state=open_storage(address, env, patience=PATIENCE))
+    except LakehouseError as error:
+        yield from (_told("bookmark", one.table, error) for one in declarations)
+    else:
+        yield from (_bookmark(one, services) for one in declarations)
+
+
+def _bookmark(declaration: Declaration, services: Services) -> Check:
+    try:
         versions = [find_position(one, services).bookmark.version for one in declaration.by_source]
     except LakehouseError as error:
         if error.exit_code not in (ConfigurationError.exit_code, RetryLater.exit_code):
@@ -135,10 +149,6 @@ def _bookmark(declaration: Declaration, catalog: str, address: str, env: Mapping
             return warning("bookmark", declaration.table, error.message, next=command)
         return _told("bookmark", declaration.table, error)
     return ok("bookmark", declaration.table, "at version " + ", ".join(map(str, versions)))
-
-
-def _unread(declaration: Declaration) -> Check:
-    return skipped("bookmark", declaration.table, "the state cannot be used")
 
 
 def _told(name: str, subject: str, error: LakehouseError) -> Check:

@@ -13,7 +13,14 @@ import dagster as dg
 
 from lakehouse.errors import LakehouseError, RetryLater
 from lakehouse.model import Receipt, State
-from lakehouse.orchestration.metadata import diagnosis_metadata, diagnosis_text, error_text, load_metadata, receipt_text
+from lakehouse.orchestration.metadata import (
+    Metadata,
+    diagnosis_metadata,
+    diagnosis_text,
+    error_text,
+    load_metadata,
+    receipt_text,
+)
 from lakehouse.orchestration.names import MAX_RETRIES, REFUSED, STATE
 
 if TYPE_CHECKING:
@@ -43,20 +50,13 @@ def fail_load(
     helps one of several sources, it is worth one."""
     parts = receipt.sources or (receipt,)
     again = any(part.exit_code == RETRY_LATER for part in parts)
-    text, metadata = receipt_text(receipt), load_metadata(receipt)
-    try:
-        found = diagnose()
-    except LakehouseError as error:
-        text += f"\nnot diagnosed: {error_text(error)}"
-    else:
-        text += f"\n{diagnosis_text(found)}"
-        metadata |= diagnosis_metadata(found)
+    told, found = _diagnosed(diagnose)
     _fail(
         context,
         state=receipt.state.value,
         exit_code=RETRY_LATER if again else receipt.exit_code,
-        text=text,
-        metadata=metadata,
+        text=f"{receipt_text(receipt)}\n{told}",
+        metadata={**load_metadata(receipt), **found},
     )
 
 
@@ -70,11 +70,17 @@ def telling_interruptions(
         yield
     except BaseException as stop:
         if not isinstance(stop, Exception):
-            try:
-                context.log.error(diagnosis_text(diagnose()))
-            except LakehouseError as error:
-                context.log.error(f"not diagnosed: {error_text(error)}")
+            context.log.error(_diagnosed(diagnose)[0])
         raise
+
+
+def _diagnosed(diagnose: Callable[[], Sequence[Diagnosis]]) -> tuple[str, Metadata]:
+    """Where the table stands, as text and as metadata; or why nobody can tell."""
+    try:
+        found = diagnose()
+    except LakehouseError as error:
+        return f"not diagnosed: {error_text(error)}", {}
+    return diagnosis_text(found), diagnosis_metadata(found)
 
 
 def fail_with(context: RunContext, error: LakehouseError) -> NoReturn:

@@ -61,7 +61,7 @@ def loadable(plans: Sequence[SourcePlan]) -> list[tuple[Declaration, Plan]]:
 
 
 def refusals(plans: Sequence[SourcePlan]) -> list[str]:
-    """What keeps sources from being loaded, a line for each."""
+    """What keeps sources from being loaded, and the command that answers it, for each."""
     return [one.refusal for one in plans if one.refusal]
 
 

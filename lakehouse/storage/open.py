@@ -30,10 +30,10 @@ def open_storage(uri: str, env: Mapping[str, str], *, patience: Patience | None 
     raise ConfigurationError(f"storage is s3://bucket/folder or file:///folder: uri={uri}")
 
 
-def open_root(uri: str, env: Mapping[str, str]) -> Storage:
+def open_root(uri: str, env: Mapping[str, str], *, patience: Patience | None = None) -> Storage:
     """The whole bucket that an object or a prefix lies in, or the folder of a local file: keys are those that listings
     have. Raises as `open_storage` does."""
-    return open_storage(split_uri(uri)[0], env)
+    return open_storage(split_uri(uri)[0], env, patience=patience)
 
 
 def split_uri(uri: str) -> tuple[str, str]:

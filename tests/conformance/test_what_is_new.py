@@ -21,7 +21,7 @@ from lakehouse.ingest import LoadRequest, plan_load
 from lakehouse.ledger import FILES
 from lakehouse.model import Decision, Plan, Receipt, State, Window
 from lakehouse.services import Services
-from lakehouse.storage import open_storage, split_uri
+from lakehouse.storage import open_root
 from tests.lake import DAY_1, DAY_2, DAY_3, Lake, SaidBy, csv, dated, order, uris
 from tests.services.scripted_s3 import QUICK, Answer, Stub, page, refusal, scripted_s3
 
@@ -39,8 +39,7 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
     """A landing bucket whose answers the test writes; it is asked once. obstore would take the endpoint of the process
     for that of the services."""
     monkeypatch.delenv("AWS_ENDPOINT_URL_S3")
-    quick = partial(open_storage, patience=QUICK)
-    monkeypatch.setattr(lakehouse.ingest, "open_root", lambda uri, env: quick(split_uri(uri)[0], env))
+    monkeypatch.setattr(lakehouse.ingest, "open_root", partial(open_root, patience=QUICK))
     with scripted_s3() as served:
         yield served
 

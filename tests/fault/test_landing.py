@@ -14,7 +14,7 @@ import lakehouse.ingest
 from lakehouse.batch import staging
 from lakehouse.model import State
 from lakehouse.services import Services
-from lakehouse.storage import open_storage, s3, split_uri
+from lakehouse.storage import open_root, s3
 from tests.fault.services import ALWAYS, refusal
 from tests.lake import DAY_1, Lake, csv, order
 from tests.services.faulty_http import FaultyHttp, Forward, Reply, Request
@@ -32,8 +32,7 @@ def lake(stack: Any, tmp_path: Path) -> Lake:
 def _asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Landing objects come from where the services say, which obstore would else take from the process."""
     monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
-    quick = partial(open_storage, patience=QUICK)
-    monkeypatch.setattr(lakehouse.ingest, "open_root", lambda uri, env: quick(split_uri(uri)[0], env))
+    monkeypatch.setattr(lakehouse.ingest, "open_root", partial(open_root, patience=QUICK))
 
 
 @pytest.fixture
