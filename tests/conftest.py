@@ -42,6 +42,9 @@ _KEPT = ("LAKEHOUSE_CHAOS_",)
 def pytest_configure(config: pytest.Config) -> None:
     """Hide the user's configuration before any module reads it; tests of a real account (`-m aws`) are to see it."""
     signal.signal(signal.SIGTERM, _interrupt)
+    # A job in a shell's background ignores SIGINT, and so would all that tests start and interrupt; Dagster hands what
+    # SIGINT does on to SIGTERM.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile("lakehouse", deadline=None)  # how long an example takes says nothing on a shared machine
     settings.load_profile("lakehouse")
     if config.option.markexpr == "aws":
